@@ -14,7 +14,7 @@ from dataclasses import replace
 import torch
 from ensemble_cases import FOLDS, GRID, MB, MODEL, SEEDS, Case, cases_of, first, train_plainly
 from live_tensors import LiveTensors, peak_resident
-from pairs import Table, Values, ratios
+from pairs import Table, Values
 from torch.utils.flop_counter import FlopCounterMode
 
 from gcl_hard.graphs import Ensemble, GraphSet, load
@@ -37,12 +37,6 @@ def slope(peaks: Mapping[int, int]) -> float:
     return (peaks[many] - peaks[few]) / (many - few)
 
 
-def memory_rows(measured: float, estimated: float) -> Values:
-    """Rows for one model; the ratio should be between 0.6 and 1.7."""
-    rows: Values = {"a model, estimated": [estimated / MB], "a model, measured": [measured / MB]}
-    return rows | ratios(rows, [("a model, estimated", "a model, measured")])
-
-
 def resident_of(case: Case, data_dir: str | None) -> float:
     """Bytes by which a process grows per model; run it in a fresh process."""
     torch.set_num_threads(1)
@@ -55,9 +49,9 @@ def resident_of(case: Case, data_dir: str | None) -> float:
 
 
 def memory_of(case: Case, graphs: GraphSet) -> Values:
-    """Bytes of a model on a CPU, measured and as estimated by the command."""
+    """Bytes of a model on a CPU."""
     measured = slope({size: peak_of(first(case.config, graphs, size)) for size in (4, 16)})
-    return memory_rows(measured, first(case.config, graphs, 1).memory_per_model())
+    return {"a model, measured": [measured / MB]}
 
 
 def operations(case: Case, graphs: GraphSet) -> tuple[int, dict[str, int]]:

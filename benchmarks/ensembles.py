@@ -48,7 +48,7 @@ from ensemble_cases import (
     train_plainly,
     usual_size,
 )
-from ensemble_costs import count_operations, memory_of, memory_rows, resident_of, slope
+from ensemble_costs import count_operations, memory_of, resident_of, slope
 from pairs import Table, Values, ratios, timed
 
 from gcl_hard.errors import InputError
@@ -244,21 +244,18 @@ def against_plain(seconds: Values, sizes: Sequence[int]) -> Values:
     )
 
 
-def batches_of(graphs: GraphSet) -> tuple[float, float]:
-    """Seconds to make an epoch's coloured batches, and MB of those of 200 epochs."""
+def batches_of(graphs: GraphSet) -> float:
+    """Seconds to make an epoch's coloured batches."""
     ensemble = first(Case(graphs.name, "ucl").config, graphs, 1)
     list(ensemble.batches(1))
-    seconds, batches = timed(lambda: list(ensemble.batches(2)))
-    return seconds, MODEL * sum(batch.n_bytes for batch in batches) / MB
+    return timed(lambda: list(ensemble.batches(2)))[0]
 
 
 def on_cpu(table: Table, sets: Sequence[GraphSet], arguments: argparse.Namespace) -> None:
     processes = Processes(arguments.data_dir)
     worst: dict[str, tuple[float, str]] = {}
     for graphs in sets:
-        seconds, size = batches_of(graphs)
-        table.add(graphs.name, {"batches of an epoch, made": [seconds]})
-        table.add(graphs.name, {"batches of 200 epochs": [size]}, unit="MB")
+        table.add(graphs.name, {"batches of an epoch, made": [batches_of(graphs)]})
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
             case = Case(graphs.name, "hscl")
             grown = fresh.submit(resident_of, case, arguments.data_dir).result()
@@ -283,8 +280,8 @@ def on_cpu(table: Table, sets: Sequence[GraphSet], arguments: argparse.Namespace
         print(f"{name}: at least {value:.2f} ({where}); the aim is {aim}")
 
 
-def cuda_step(case: Case, graphs: GraphSet, size: int) -> tuple[float, int, int]:
-    """Seconds of a step, the device's peak memory above its earlier use, and the estimate."""
+def cuda_step(case: Case, graphs: GraphSet, size: int) -> tuple[float, int]:
+    """Seconds of a step, and the device's peak memory above its earlier use."""
 
     def clock() -> float:
         torch.cuda.synchronize()
@@ -298,7 +295,7 @@ def cuda_step(case: Case, graphs: GraphSet, size: int) -> tuple[float, int, int]
     with stopped():
         train_ensemble(ensemble, case.config.optimisation(), on_epoch=laps)
     peak = torch.cuda.max_memory_allocated() - before
-    return laps.seconds / steps, peak, ensemble.memory_per_model()
+    return laps.seconds / steps, peak
 
 
 def on_cuda(table: Table, sets: Sequence[GraphSet], arguments: argparse.Namespace) -> None:
@@ -308,14 +305,14 @@ def on_cuda(table: Table, sets: Sequence[GraphSet], arguments: argparse.Namespac
         peaks: dict[int, int] = {}
         for round_ in range(arguments.pairs + 1):
             for size in arguments.sizes:
-                each, peaks[size], estimate = cuda_step(case, moved[case.dataset], size)
+                each, peaks[size] = cuda_step(case, moved[case.dataset], size)
                 if round_:  # the first makes batches and loads kernels
                     seconds[f"step, P = {size}"].append(each)
         smallest = f"step, P = {min(arguments.sizes)}"
         table.add(str(case), seconds)
         table.add(str(case), ratios(seconds, [(name, smallest) for name in seconds]))
         if len(peaks) > 1:
-            table.add(f"{case} cuda", memory_rows(slope(peaks), estimate), unit="MB")
+            table.add(f"{case} cuda", {"a model, measured": [slope(peaks) / MB]}, unit="MB")
 
 
 def loaded(names: Sequence[str], data_dir: str | None) -> list[GraphSet]:

@@ -111,12 +111,6 @@ def _processor() -> str:
     return models[0] if models else platform.processor() or platform.machine()
 
 
-def has_bf16() -> bool:
-    """Whether PyTorch computes in bf16 on this CPU by its instructions; x86 needs AVX-512."""
-    old = ("AVX2", "DEFAULT") if platform.machine() in ("x86_64", "AMD64") else ()
-    return torch.backends.cpu.get_cpu_capability() not in old
-
-
 def available_cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -143,7 +143,7 @@ class _Csv:
 
 def _tensorboard(folder: Path) -> Logger:
     try:
-        from lightning_fabric.loggers import TensorBoardLogger
+        from lightning_fabric.loggers.tensorboard import TensorBoardLogger
 
         return TensorBoardLogger(folder, name="tensorboard", version="")
     except ImportError as error:

@@ -217,9 +217,10 @@ class Store:
             for path in self.folder.glob(SINGLES):
                 with _lock(path) as free:  # not while a command trains the run again
                     record = _read(path) if free else None
-                    kept = newest.get(record.name) if isinstance(record, RunResult) else None
-                    if kept is not None and record.finished <= kept.finished:
-                        path.unlink()
+                    if isinstance(record, RunResult):
+                        kept = newest.get(record.name)
+                        if kept is not None and record.finished <= kept.finished:
+                            path.unlink()
             return len(newest)
 
     def _archive(self) -> dict[str, dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gcl_hard.errors import InputError, unknown
+from gcl_hard.graphs.parts import as_array
 
 MOST_KINDS = 1000
 """Most distinct values of an attribute that are one-hot encoded."""
@@ -57,86 +59,60 @@ def read_attributes(
         ('element=C', 'element=O')
     """
     if isinstance(names, str):
-        raise InputError(
-            f"{level}_attrs is a list of names, got {names!r}; for a single name give [{names!r}]"
-        )
+        raise InputError(f"{level}_attrs is a list of names: give [{names!r}]")
     kinds: list[tuple[Tensor, tuple[str, ...]]] = []
     numbers: list[tuple[Tensor, tuple[str, ...]]] = []
     for name in names:
-        values = _joined(
-            [
-                _rows(g, i, name, n, level)
-                for i, (g, n) in enumerate(zip(graphs, sizes, strict=True))
-                if n
-            ],
-            name,
-            level,
-        )
+        values = _joined(graphs, name, sizes, level)
         if values.ndim == 1 and values.dtype.kind != "f":
             kinds.append(_one_hot(values, name, level))
             continue
         rows = torch.from_numpy(values.astype(np.float32)).reshape(len(values), -1)
         if not rows.isfinite().all():
-            raise InputError(
-                f"{level} attribute {name} holds NaN or infinite values; expected finite ones"
-            )
-        several = rows.shape[1] > 1
+            raise InputError(f"{level} attribute {name} holds NaN or infinite values")
+        width = rows.shape[1]
         numbers.append(
-            (rows, tuple(f"{name} {i}" if several else name for i in range(rows.shape[1])))
+            (rows, (name,) if width == 1 else tuple(f"{name} {i}" for i in range(width)))
         )
     attributes = Attributes(*_side_by_side(kinds), *_side_by_side(numbers))
     columns = [*attributes.label_names, *attributes.number_names]
     if twice := [name for name in dict.fromkeys(columns) if columns.count(name) > 1]:
-        raise InputError(f"two columns of {level} attributes are called {twice[0]}: rename one")
+        raise InputError(f"two columns of {level} attributes are called {twice[0]}")
     return attributes
 
 
-def _rows(graph: Any, i: int, name: str, n: int, level: str) -> NDArray[Any]:
-    """Values of a graph's attribute, one row per node or edge."""
-    fields = graph.to_dict()
-    if name not in fields:
-        raise unknown(f"{level} attribute of graph {i}", name, [*fields])
-    values = fields[name]
-    try:
-        array = values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
-    except ValueError as error:  # rows of several lengths
-        raise InputError(
-            f"{level} attribute {name} of graph {i} cannot be read: {error}"
-        ) from error
-    most = 1 if array.dtype.kind == "U" else 2
-    value_types = {type(value) for value in values} if isinstance(values, list) else set()
-    if str in value_types and len(value_types) > 1:
-        raise InputError(
-            f"{level} attribute {name} of graph {i} mixes words and numbers; expected one kind"
-        )
-    if array.dtype.kind not in "biufU" or not 0 < array.ndim <= most or len(array) != n:
-        raise InputError(
-            f"{level} attribute {name} of graph {i} is {array.dtype} {[*array.shape]}; "
-            f"expected a word, a number or several numbers for each of its {n} {level}s"
-        )
-    return array
-
-
-def _joined(parts: Sequence[NDArray[Any]], name: str, level: str) -> NDArray[Any]:
-    if not parts:  # no graph has an edge
-        return np.empty(0, np.int64)
-    first = parts[0]
-    for i, part in enumerate(parts):
-        dtypes = {"f" if p.dtype.kind in "iuf" else p.dtype.kind for p in (part, first)}
-        if len(dtypes) > 1 or part.shape[1:] != first.shape[1:]:
+def _joined(graphs: Sequence[Any], name: str, sizes: Sequence[int], level: str) -> NDArray[Any]:
+    """Values of an attribute, one row per node or edge of all graphs."""
+    parts: list[NDArray[Any]] = []
+    for i, (graph, n) in enumerate(zip(graphs, sizes, strict=True)):
+        if not n:
+            continue
+        fields = graph.to_dict()
+        if name not in fields:
+            raise unknown(f"{level} attribute of graph {i}", name, [*fields])
+        what = f"{level} attribute {name} of graph {i}"
+        rows = as_array(fields[name], what)
+        words = {isinstance(x, str) for x in fields[name]} if rows.dtype.kind == "U" else {False}
+        most = 1 if rows.dtype.kind == "U" else 2
+        if rows.dtype.kind not in "biufU" or not 1 <= rows.ndim <= most or len(rows) != n:
             raise InputError(
-                f"{level} attribute {name} of graph {i} is {part.dtype} {[*part.shape]}, "
-                f"that of graph 0 {first.dtype} {[*first.shape]}; expected the same in all graphs"
+                f"{what} is {rows.dtype} {[*rows.shape]}; expected a word, a number or several "
+                f"numbers for each of its {n} {level}s"
             )
-    return np.concatenate(parts)
+        first = parts[0] if parts else rows
+        dtypes = {"f" if x.dtype.kind in "iuf" else x.dtype.kind for x in (rows, first)}
+        if len(words) > 1 or len(dtypes) > 1 or rows.shape[1:] != first.shape[1:]:
+            raise InputError(f"{what} is of another kind than those before: give one kind")
+        parts.append(rows)
+    return np.concatenate(parts) if parts else np.empty(0, np.int64)  # no graph has an edge
 
 
 def _one_hot(values: NDArray[Any], name: str, level: str) -> tuple[Tensor, tuple[str, ...]]:
     kinds, codes = np.unique(values, return_inverse=True)
     if len(kinds) > MOST_KINDS:
         raise InputError(
-            f"{level} attribute {name} has {len(kinds)} distinct values, each of which would "
-            f"be a column: give it as real numbers, or leave it out"
+            f"{level} attribute {name} has {len(kinds)} distinct values, each a column: give it "
+            f"as real numbers, or leave it out"
         )
     columns = torch.nn.functional.one_hot(torch.from_numpy(codes.astype(np.int64)), len(kinds))
     return columns.float(), tuple(f"{name}={kind}" for kind in kinds.tolist())
@@ -147,6 +123,5 @@ def _side_by_side(
 ) -> tuple[Tensor | None, tuple[str, ...]]:
     if not blocks:
         return None, ()
-    return torch.cat([block for block, _ in blocks], 1), tuple(
-        n for _, names in blocks for n in names
-    )
+    columns, names = zip(*blocks, strict=True)
+    return torch.cat(columns, 1), tuple(chain(*names))

@@ -22,6 +22,8 @@ from gcl_hard.graphs.attributes import Attributes, read_attributes
 from gcl_hard.graphs.copies import on_device
 from gcl_hard.graphs.features import aligned_columns, column_names, node_features, standardise
 from gcl_hard.graphs.order import Ids, checked_ids, epoch_batches
+from gcl_hard.graphs.parts import as_array
+from gcl_hard.graphs.sparse import check_ends, slices
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -42,14 +44,8 @@ class RawGraphs:
         edge_ptr: int64 [G + 1]; the same for edges.
         y: int64 [G] in 0..C-1, in the order of the original labels; −1 without labels; float32 or
             float64 [G] or [G, T] for regression targets.
-        node_labels: float32 [N, L] one-hot, or None.
-        node_attributes: float32 [N, A], or None.
-        edge_labels: float32 [E, K] one-hot, or None.
-        edge_attributes: float32 [E, D], or None.
-        node_label_names: names of the L columns, such as ``label=3``; empty if unknown.
-        node_attribute_names: names of the A columns.
-        edge_label_names: names of the K columns.
-        edge_attribute_names: names of the D columns.
+        nodes: labels and attributes of the N nodes.
+        edges: labels and attributes of the E edges.
         ids: names of the graphs, [G]; None for their numbers.
         class_names: names of the C classes in the source; empty if unknown.
     """
@@ -58,14 +54,8 @@ class RawGraphs:
     node_ptr: Tensor
     edge_ptr: Tensor
     y: Tensor
-    node_labels: Tensor | None
-    node_attributes: Tensor | None
-    edge_labels: Tensor | None
-    edge_attributes: Tensor | None
-    node_label_names: tuple[str, ...] = ()
-    node_attribute_names: tuple[str, ...] = ()
-    edge_label_names: tuple[str, ...] = ()
-    edge_attribute_names: tuple[str, ...] = ()
+    nodes: Attributes
+    edges: Attributes
     ids: NDArray[Any] | None = None
     class_names: tuple[str, ...] = ()
 
@@ -104,24 +94,22 @@ class GraphBatch:
         """Convert a PyTorch Geometric ``Batch``, or anything with its fields.
 
         Raises:
-            InputError: for anything else, fields of other types or shapes, or (on a CPU) edges to
-                missing nodes; without node features ``x`` is None.
+            InputError: for anything else, features with another number of rows, or (on a CPU)
+                edges to missing nodes; without node features ``x`` is None.
         """
-        if not isinstance(graphs, cls):
+        if isinstance(graphs, cls):
+            batch: GraphBatch = graphs
+        else:
             owner = getattr(graphs, "batch", None)
             if owner is None or not hasattr(graphs, "edge_index"):
-                lacks = " without batch" * hasattr(graphs, "edge_index")
                 raise InputError(
-                    f"a model takes batches of graphs, such as torch_geometric.data.Batch, which "
-                    f"torch_geometric.loader.DataLoader makes; got {type(graphs).__name__}{lacks}"
+                    f"a model takes batches of graphs, such as torch_geometric.loader.DataLoader "
+                    f"makes; got {type(graphs).__name__} without edge_index and batch"
                 )
-            y: Any = getattr(graphs, "y", None)  # not needed by label-free training
-            n, edge_attr = getattr(graphs, "num_graphs", None), getattr(graphs, "edge_attr", None)
-            x: Any = getattr(graphs, "x", None)
-            if n is None:
-                n = int(owner.max()) + 1 if isinstance(owner, Tensor) and owner.numel() else 0
-            graphs = cls(x, graphs.edge_index, owner, y, n, edge_attr)
-        batch: GraphBatch = graphs
+            fields: Any = {name: getattr(graphs, name, None) for name in ("x", "y", "edge_attr")}
+            n = getattr(graphs, "num_graphs", None)
+            n = int(owner.max()) + 1 if n is None else n
+            batch = cls(edge_index=graphs.edge_index, batch=owner, n_graphs=n, **fields)
         _check_fields(batch)
         return batch
 
@@ -245,8 +233,8 @@ class GraphSet:
     def __getitem__(self, index: Ids) -> GraphSet: ...
 
     def __getitem__(self, index: int | Ids) -> Data | GraphSet:
-        if isinstance(index, Tensor) and not index.ndim and index.dtype == torch.int64:
-            index = int(index)
+        if isinstance(index, Tensor) and not index.ndim:
+            index = int(index)  # of a torch.utils.data.Subset
         if not isinstance(index, int | np.integer):
             return self.take(index)
         if not -len(self) <= index < len(self):
@@ -312,8 +300,8 @@ class GraphSet:
         ids = checked_ids(index, self.n_graphs, "index")
         node_sizes, edge_sizes = (sizes[ids] for sizes in self._sizes)
         ids = ids.to(self.y.device)
-        nodes, owner, shift = _slices(self.node_ptr, ids, int(node_sizes.sum()))
-        edges, edge_owner, _ = _slices(self.edge_ptr, ids, int(edge_sizes.sum()))
+        nodes, owner, shift = slices(self.node_ptr, ids, int(node_sizes.sum()))
+        edges, edge_owner, _ = slices(self.edge_ptr, ids, int(edge_sizes.sum()))
         return GraphBatch(
             x=self.x[nodes],
             edge_index=self.edge_index[:, edges] - shift[edge_owner],
@@ -382,7 +370,7 @@ class GraphSet:
         if self.features != "degree-scalar":
             return self
         ids = checked_ids(index, self.n_graphs, "index")
-        nodes, _, _ = _slices(self.node_ptr, ids.to(self.y.device), int(self._sizes[0][ids].sum()))
+        nodes, _, _ = slices(self.node_ptr, ids.to(self.y.device), int(self._sizes[0][ids].sum()))
         degree = torch.bincount(self.edge_index[0], minlength=self.n_nodes).double()
         return replace(self, x=standardise(degree.unsqueeze(1), nodes).float())
 
@@ -403,9 +391,9 @@ class GraphSet:
         Args:
             graphs: ``torch_geometric.data.Data`` objects or objects like them, a data set of
                 PyTorch Geometric or a ``torch.utils.data.Subset``, NetworkX graphs, or a ``Batch``,
-                a loader, a list of batches or of sets, whose graphs are read one by one; a batch
-                is split by its ``batch``. Each has edge_index int64 [2, e], x float [n, F] or None
-                (then num_nodes counts), edge_attr [e, K] or None, and y: a class (an integer or a
+                a loader, a list of batches or of sets, whose graphs are read one by one. Each has
+                edge_index int64 [2, e], x float [n, F] or None (then num_nodes counts), edge_attr
+                [e, K] or None, and y: a class (an integer or a
                 word), float targets, or None. In a NetworkX graph, x are attributes of nodes,
                 edge_attr of edges, and y of the graph.
             name: name of the set in results.
@@ -427,8 +415,7 @@ class GraphSet:
         Raises:
             InputError: if there are no graphs, or a graph has no nodes, a y of another kind than
                 the others, an edge in one direction only, node ids out of range, or other columns
-                than the first one; or if a batch cannot be split, for example because it was
-                changed so that its edges link different graphs.
+                than the first one; or for a batch that was changed after it was made.
 
         Warns:
             UserWarning: names unread tensors and arrays of the graphs, such as edge_weight.
@@ -444,7 +431,7 @@ class GraphSet:
         raw = collate(graphs, directed=directed, node_attrs=node_attrs, edge_attrs=edge_attrs)
         if ids is not None:
             raw = replace(raw, ids=checked_names(ids, len(raw.y), "graph"))
-        if features == "auto" and raw.node_attributes is not None:
+        if features == "auto" and raw.nodes.numbers is not None:
             features = "attributes"
         return cls.from_raw(raw, name=name, features=features)
 
@@ -467,10 +454,10 @@ class GraphSet:
             features,
             raw.edge_index,
             int(raw.node_ptr[-1]),
-            labels=raw.node_labels,
-            attributes=raw.node_attributes,
+            labels=raw.nodes.labels,
+            attributes=raw.nodes.numbers,
         )
-        edge_columns = [part for part in (raw.edge_attributes, raw.edge_labels) if part is not None]
+        edge_columns = [part for part in (raw.edges.numbers, raw.edges.labels) if part is not None]
         return cls(
             name=name,
             x=x,
@@ -481,8 +468,8 @@ class GraphSet:
             n_classes=0 if raw.y.is_floating_point() else int(raw.y.max()) + 1,
             features=kind,
             edge_attr=torch.cat(edge_columns, dim=1) if edge_columns else None,
-            columns=column_names(kind, x, raw.node_attribute_names, raw.node_label_names),
-            edge_columns=raw.edge_attribute_names + raw.edge_label_names,
+            columns=column_names(kind, x, raw.nodes.number_names, raw.nodes.label_names),
+            edge_columns=raw.edges.number_names + raw.edges.label_names,
             ids=raw.ids,
             class_names=raw.class_names,
         )
@@ -509,35 +496,17 @@ class GraphSet:
             >>> mutag.aligned([*mutag.columns, "label=7"], mutag.edge_columns).n_features
             8
         """
-        nodes = self._aligned("x", self.columns, columns, self.node_ptr)
-        edges = self._aligned("edge_attr", self.edge_columns, edge_columns, self.edge_ptr)
+        nodes = self._aligned("x", "columns", columns)
+        edges = self._aligned("edge_attr", "edge_columns", edge_columns)
         return replace(self, **nodes, **edges)
 
-    def _aligned(
-        self, field: str, names: Sequence[str], wanted: Sequence[str], ptr: Tensor
-    ) -> dict[str, Any]:
+    def _aligned(self, field: str, names_field: str, wanted: Sequence[str]) -> dict[str, Any]:
         """Node or edge features in the wanted columns, with their names."""
-        values, names_field = getattr(self, field), "columns" if field == "x" else "edge_columns"
-        if values is None or (*wanted,) == (*names,):
+        values, names = getattr(self, field), getattr(self, names_field)
+        if values is None or (*wanted,) == names:
             return {}
-
-        def counted(rows: Tensor) -> str:
-            n = len({*torch.searchsorted(ptr, rows, right=True).tolist()})
-            return f"{n} of {self.n_graphs} graphs"
-
-        aligned = aligned_columns(
-            values, names, wanted, field=field, name=self.name, counted=counted
-        )
+        aligned = aligned_columns(values, names, wanted, field=field, name=self.name)
         return {field: aligned, names_field: (*wanted,)}
-
-
-def _slices(ptr: Tensor, ids: Tensor, total: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Positions of the ids' rows, the index into ``ids`` of each, and old minus new start."""
-    sizes = ptr[ids + 1] - ptr[ids]
-    shift = ptr[ids] - (sizes.cumsum(0) - sizes)
-    positions = torch.arange(ids.numel(), device=ids.device)
-    owner = torch.repeat_interleave(positions, sizes, output_size=total)
-    return torch.arange(total, device=ids.device) + shift[owner], owner, shift
 
 
 def collate(
@@ -574,13 +543,13 @@ def collate(
     nodes = edges = Attributes()
     if node_attrs is None:
         nodes = Attributes(numbers=_column_block([graph.x for graph in listed], "x"))
-    if edge_attrs is None:
-        edges = Attributes(numbers=_column_block(_edge_blocks(listed), "edge_attr"))
     sizes = [_n_nodes(graph, i) for i, graph in enumerate(listed)]
     n_edges = [graph.edge_index.shape[1] for graph in listed]
     if node_attrs is not None:
         nodes = read_attributes(listed, node_attrs, sizes, "node")
-    if edge_attrs is not None:
+    if edge_attrs is None:
+        edges = Attributes(numbers=_column_block(_edge_blocks(listed), "edge_attr", n_edges))
+    else:
         edges = read_attributes(listed, edge_attrs, n_edges, "edge")
     node_ptr = _pointer(sizes)
     shifted = [g.edge_index.cpu() + start for g, start in zip(listed, node_ptr[:-1], strict=True)]
@@ -593,14 +562,8 @@ def collate(
         node_ptr=node_ptr,
         edge_ptr=_pointer(n_edges),
         y=y,
-        node_labels=nodes.labels,
-        node_attributes=nodes.numbers,
-        edge_labels=edges.labels,
-        edge_attributes=edges.numbers,
-        node_label_names=nodes.label_names,
-        node_attribute_names=nodes.number_names,
-        edge_label_names=edges.label_names,
-        edge_attribute_names=edges.number_names,
+        nodes=nodes,
+        edges=edges,
         ids=_names_of(listed),
         class_names=class_names,
     )
@@ -629,34 +592,32 @@ def _listed(
         edge_attrs: edge attributes that are read by name.
     """
     from torch_geometric.data import Batch, Data
+    from torch_geometric.utils import from_networkx
 
     if isinstance(graphs, Batch):
         graphs = [graphs]
-    if (
-        isinstance(graphs, Dataset)
-        and not isinstance(graphs, Iterable)
-        and hasattr(graphs, "__len__")
-    ):
+    if isinstance(graphs, Dataset) and hasattr(graphs, "__len__"):
         graphs = [graphs[i] for i in range(len(graphs))]
     if isinstance(graphs, Data) or is_networkx(graphs) or not isinstance(graphs, Iterable):
         raise InputError(f"graphs must be a list of graphs, got {type(graphs).__name__}")
     listed: list[GraphLike] = []
     unread: set[str] = set()
-    for i, source in enumerate(graphs):
-        if isinstance(source, GraphSet):
-            listed += source
-            continue
-        if not hasattr(source, "edge_index") and not is_networkx(source):
+    read = {*READ, *node_attrs, *edge_attrs}
+    for i, graph in enumerate(graphs):
+        if isinstance(graph, GraphSet):
+            listed += graph
+        elif is_networkx(graph):
+            converted = from_networkx(graph)
+            listed.append(converted)
+            unread |= {*converted.to_dict()} - read - {"name"}
+        elif hasattr(graph, "edge_index"):
+            listed += _of_batch(graph, i)
+            unread |= unread_of(graph, read)
+        else:
             raise InputError(
-                f"graph {i} has type {type(source).__name__}; expected "
+                f"graph {i} has type {type(graph).__name__}; expected "
                 f"torch_geometric.data.Data, or a NetworkX graph"
             )
-        graph = _from_networkx(source, i) if is_networkx(source) else source
-        read = {*READ, *node_attrs, *edge_attrs}
-        unread |= (
-            unread_of(graph, read) if graph is source else {*graph.to_dict()} - read - {"name"}
-        )
-        listed += _of_batch(graph, i)
     warn_of_unread(unread, stacklevel=4)
     return listed
 
@@ -683,127 +644,38 @@ def warn_of_unread(names: set[str], *, stacklevel: int, of_edges: str = "edge_at
 
 
 def _of_batch(graph: Any, i: int) -> list[GraphLike]:
-    """The graphs of a loader's batch; a single graph as it is."""
+    """The graphs of a PyTorch Geometric ``Batch``; a single graph as it is."""
     from torch_geometric.data import Batch
 
-    if isinstance(graph, Batch) and (slices := getattr(graph, "_slice_dict", None)):
-        try:
-            return _split(graph, slices.get("y"))
-        except InputError as error:
-            raise InputError(f"batch {i} cannot be split: {error}") from error
     owner = getattr(graph, "batch", None)
-    n = int(owner.max()) + 1 if isinstance(owner, Tensor) and owner.numel() else 1
-    if n > 1:
+    if isinstance(graph, Batch):
+        graphs: list[GraphLike] = graph.to_data_list()
+        again = Batch.from_data_list(graphs)
+        tensors = {name: x for name, x in again.to_dict().items() if isinstance(x, Tensor)}
+        alike = all(graph[name].shape == x.shape for name, x in tensors.items())
+        if not alike or not torch.equal(graph.batch, again.batch):
+            raise InputError(
+                f"batch {i} was changed after it was made: change its graphs, before batching"
+            )
+        return graphs
+    if owner is not None and owner.numel() and int(owner.max()) > 0:
         raise InputError(
-            f"graph {i} is a batch of {n} graphs, which cannot be separated: give the graphs "
-            f"themselves, their set, or a torch_geometric.data.Batch of them"
+            f"graph {i} is a batch of {int(owner.max()) + 1} graphs: give the graphs themselves, "
+            f"or a torch_geometric.data.Batch of them"
         )
     return [graph]
 
 
-IDS = (torch.int32, torch.int64)
-CHANGED = "if the batch was changed after collation, change the graphs instead, before batching"
-
-
-def _split(source: Any, y_starts: Any) -> list[GraphLike]:
-    """Split a batch by its ``batch``; a transform leaves its other bookkeeping stale."""
-    from torch_geometric.data import Data
-
-    batch = GraphBatch.of(source).to("cpu")
-    _check_ranges(batch)
-    node_order, owner = batch.batch.argsort(stable=True), batch.batch
-    node_counts = torch.bincount(owner, minlength=batch.n_graphs)
-    source_graph, target_graph = owner[batch.edge_index]
-    if crossing := int((source_graph != target_graph).sum()):
-        raise InputError(f"{crossing} of its edges link different graphs; {CHANGED}")
-    edge_order = source_graph.argsort(stable=True)
-    edge_counts = torch.bincount(source_graph, minlength=len(node_counts))
-    position = node_order.argsort() - (node_counts.cumsum(0) - node_counts)[owner]
-
-    def pieces(rows: Tensor | None, order: Tensor, sizes: Tensor) -> Sequence[Any]:
-        return [None] * len(sizes) if rows is None else torch.split(rows[order], sizes.tolist())
-
-    return [
-        Data(x, ends.T, edge_attr, y, num_nodes=n)
-        for x, ends, edge_attr, y, n in zip(
-            pieces(batch.x, node_order, node_counts),
-            pieces(position[batch.edge_index].T, edge_order, edge_counts),
-            pieces(batch.edge_attr, edge_order, edge_counts),
-            _labels_of(batch.y, len(node_counts), y_starts),
-            node_counts.tolist(),
-            strict=True,
-        )
-    ]
-
-
-def _labels_of(y: Any, n: int, starts: Any) -> Sequence[Any]:
-    """The labels of each of a batch's n graphs, which may have several rows."""
-    if y is None:
-        return [None] * n
-    if starts is not None and not (isinstance(starts, Tensor) and starts.ndim == 1):
-        raise InputError("y is sparse or nested: give each graph a dense tensor or a number as y")
-    rows = len(y) if isinstance(y, Sequence) or getattr(y, "ndim", None) else 0
-    if starts is None or int(starts[-1]) != rows:
-        starts = torch.arange(n + 1)
-    if int(starts[-1]) != rows or len(starts) != n + 1:
-        raise InputError(f"y has {rows} rows for {n} graphs; {CHANGED}")
-    return [y[first:end] for first, end in pairwise(starts.tolist())]
-
-
 def _check_fields(batch: GraphBatch) -> None:
-    """InputError for batch fields of wrong type or shape, without synchronising a device."""
-    for name in ("batch", "edge_index", "x", "edge_attr"):
-        value = getattr(batch, name)
-        if value is None and name in ("x", "edge_attr"):
-            continue
-        if not isinstance(value, Tensor):
-            raise InputError(
-                f"{name} of a batch must be a tensor, got {type(value).__name__} {value!r:.60}: "
-                f"convert it in each graph, for example by torch.as_tensor"
-            )
-        check_dense(value, name)
-    n, edges = batch.batch.numel(), batch.edge_index
-    for name, fits in (
-        ("batch", batch.batch.ndim == 1 and batch.batch.dtype in IDS),
-        ("edge_index", edges.ndim == 2 and len(edges) == 2 and edges.dtype in IDS),
-    ):
-        if not fits:
-            got, expected = getattr(batch, name), "[2, e]" if name == "edge_index" else "[n]"
-            raise InputError(
-                f"{name} of a batch is {got.dtype} {list(got.shape)}; expected int64 {expected}"
-            )
-    for name, value, rows, symbol in (
-        ("node features x", batch.x, n, "F"),
-        ("edge features edge_attr", batch.edge_attr, edges.shape[1], "K"),
-    ):
-        if value is not None and (not value.ndim or len(value) != rows):
-            columns = [*value.shape[1:]] or [symbol]
-            raise InputError(
-                f"{name} of a batch are {list(value.shape)}, expected "
-                f"[{', '.join(map(str, (rows, *columns)))}]; {CHANGED}"
-            )
-    if batch.x is not None and batch.x.ndim == 1 and not _whole(batch.x):  # codes may be embedded
+    """InputError for batch fields whose shapes do not fit, without synchronising a device."""
+    n, n_edges = len(batch.batch), batch.edge_index.shape[1]
+    for name, value, rows in (("x", batch.x, n), ("edge_attr", batch.edge_attr, n_edges)):
+        if value is not None and len(value) != rows:
+            raise InputError(f"{name} of a batch has {len(value)} rows, expected {rows}")
+    if batch.x is not None and batch.x.ndim == 1 and batch.x.is_floating_point():
         raise InputError(f"node features x are [{n}], expected [{n}, F]: give x.unsqueeze(1)")
-    if readable(edges):
-        _check_ranges(batch)
-
-
-def _check_ranges(batch: GraphBatch) -> None:
-    """InputError for node or graph ids that a batch does not have."""
-    for name, ids, n, kind in (
-        ("batch", batch.batch, batch.n_graphs, "graphs"),
-        ("edge_index", batch.edge_index, len(batch.batch), "nodes"),
-    ):
-        if ids.numel() and not (ids.min() >= 0 and ids.max() < n):
-            raise InputError(
-                f"{name} of a batch names {kind} {int(ids.min())} to {int(ids.max())} outside "
-                f"0..{n - 1}; {CHANGED}"
-            )
-
-
-def _whole(values: Tensor) -> bool:
-    """Whether a tensor holds integers."""
-    return not (values.is_floating_point() or values.is_complex() or values.dtype == torch.bool)
+    if readable(batch.edge_index):
+        check_ends(batch.edge_index, n)
 
 
 def is_networkx(graph: Any) -> bool:
@@ -811,30 +683,15 @@ def is_networkx(graph: Any) -> bool:
     return type(graph).__module__.partition(".")[0] == "networkx"
 
 
-def _from_networkx(graph: Any, i: int) -> Data:
-    from torch_geometric.utils import from_networkx
-
-    try:
-        return from_networkx(graph)
-    except (TypeError, ValueError, RuntimeError, KeyError) as error:
-        raise InputError(
-            f"NetworkX graph {i} cannot be read: {error}; all its nodes need the same attributes, "
-            f"numbers or lists of numbers, and so do its edges"
-        ) from error
-
-
 def _check_both_ways(edge_index: Tensor, node_ptr: Tensor) -> None:
     source, target = edge_index
     n = int(node_ptr[-1])
     missing = ~torch.isin(target * n + source, source * n + target)
     if missing.any():
-        u, v = edge_index[:, missing][:, 0]
-        i = int(torch.searchsorted(node_ptr, u, right=True)) - 1
-        start = int(node_ptr[i])
+        graph = int(torch.searchsorted(node_ptr, source[missing][0], right=True)) - 1
         raise InputError(
-            f"graph {i} has the edge {int(u) - start} → {int(v) - start} but not the reverse: "
-            f"give both (torch_geometric.utils.to_undirected), or directed=True if messages are to "
-            f"flow in one direction"
+            f"graph {graph} has an edge in one direction only: give both "
+            f"(torch_geometric.utils.to_undirected), or directed=True"
         )
 
 
@@ -845,35 +702,21 @@ def _targets(targets: Sequence[Any]) -> tuple[Tensor, tuple[str, ...]]:
     """
     if all(y is None for y in targets):
         return torch.full((len(targets),), NO_LABEL), ()
-    rows: list[np.ndarray[Any, Any]] = []
-    for i, y in enumerate(targets):
-        value = _array(y) if isinstance(y, Tensor) else np.asarray(y)
-        kind = "O" if y is None else value.dtype.kind
-        if kind not in "biufU" or not value.size:
-            got = "no y" if y is None else f"y of {value.dtype} {list(value.shape)}"
+    rows = [as_array(y, f"y of graph {i}").reshape(-1) for i, y in enumerate(targets)]
+    for i, row in enumerate(rows):
+        alike = row.size == rows[0].size and (row.dtype.kind == "U") == (rows[0].dtype.kind == "U")
+        if row.dtype.kind not in "biufU" or not row.size or not alike:
             raise InputError(
-                f"graph {i} has {got}; expected a class (an integer or a word), or float "
-                f"targets, for every graph or for none"
-            )
-        rows.append(value.reshape(-1))
-        first, last = rows[0], rows[-1]
-        if first.size != last.size or (first.dtype.kind == "U") != (last.dtype.kind == "U"):
-            raise InputError(
-                f"graph {i} has y of {last.dtype} {list(last.shape)}, and graph 0 of "
-                f"{first.dtype} {list(first.shape)}; expected the same in all graphs"
+                f"graph {i} has a y of {row.dtype} [{row.size}]; expected a class (an integer or a "
+                f"word), or equally many float targets, for every graph or for none"
             )
     values = np.stack(rows)
     if values.shape[1] == 1 and values.dtype.kind != "f":
         labels, classes = np.unique(values[:, 0], return_inverse=True)
         return torch.from_numpy(classes.astype(np.int64)), tuple(map(str, labels))
-    single = all(value.dtype in (np.float16, np.float32) for value in rows)
+    single = all(row.dtype in (np.float16, np.float32) for row in rows)
     values = values.astype(np.float32 if single else np.float64)
     return torch.from_numpy(checked_targets(values, "graph")).squeeze(1), ()
-
-
-def _array(y: Tensor) -> np.ndarray[Any, Any]:
-    y = y.detach().to_dense().cpu()
-    return (y.float() if y.dtype == torch.bfloat16 else y).numpy()
 
 
 def checked_targets(values: NDArray[Real], unit: str) -> NDArray[Real]:
@@ -901,47 +744,42 @@ def _n_nodes(graph: GraphLike, i: int) -> int:
     if n_nodes < 1:
         raise InputError(f"graph {i} has no nodes; expected at least one")
     if edges is None or edges.dtype != torch.int64 or edges.ndim != 2 or len(edges) != 2:
-        got = "None" if edges is None else f"{edges.dtype} {list(edges.shape)}"
-        raise InputError(f"edge_index of graph {i} is {got}; expected int64 [2, e]")
+        raise InputError(f"edge_index of graph {i} must be int64 [2, e], got {edges!r:.60}")
     if edges.numel() and not (edges.min() >= 0 and edges.max() < n_nodes):
         raise InputError(f"edge_index of graph {i} names nodes outside 0..{n_nodes - 1}")
-    if graph.edge_attr is not None and len(graph.edge_attr) != edges.shape[1]:
-        raise InputError(
-            f"edge_attr of graph {i} has {len(graph.edge_attr)} rows for {edges.shape[1]} edges"
-        )
     return n_nodes
 
 
 def _edge_blocks(graphs: list[GraphLike]) -> list[Any]:
     """Edge features of each graph; for a graph without edges no rows, with the others' columns."""
     blocks = [getattr(graph, "edge_attr", None) for graph in graphs]
-    pairs = [(b, _has_no_rows(g, b)) for g, b in zip(graphs, blocks, strict=True)]
-    example = next((block for block, none in pairs if isinstance(block, Tensor) and not none), None)
-    no_rows = None if example is None else example[:0]
-    return [no_rows if none else block for block, none in pairs]
+    pairs = [
+        (block, graph.edge_index.numel() > 0) for block, graph in zip(blocks, graphs, strict=True)
+    ]
+    linked = [block for block, has_edges in pairs if has_edges]
+    if not linked:
+        return blocks
+    no_rows = None if linked[0] is None else linked[0][:0]
+    return [block if has_edges else no_rows for block, has_edges in pairs]
 
 
-def _has_no_rows(graph: GraphLike, block: Any) -> bool:
-    """Whether a graph has no edges, and edge features without rows or columns."""
-    if graph.edge_index is None or graph.edge_index.numel():
-        return False
-    return block is None or (isinstance(block, Tensor) and block.ndim > 0 and not any(block.shape))
-
-
-def _column_block(blocks: list[Any], field: str) -> Tensor | None:
+def _column_block(
+    blocks: list[Any], field: str, sizes: Sequence[int] | None = None
+) -> Tensor | None:
     """The rows of all graphs, float32 [rows, K]; None if no graph has any."""
     if all(block is None for block in blocks):
         return None
     shaped: list[Tensor] = []
     for i, block in enumerate(blocks):
-        if block is not None and not isinstance(block, Tensor):
+        if not isinstance(block, Tensor):
             raise InputError(f"{field} of graph {i} is {block!r:.60}; expected a tensor of numbers")
-        if block is not None:
-            check_dense(block, f"{field} of graph {i}")
-        rows = block.unsqueeze(1) if block is not None and block.ndim == 1 else block
-        if rows is None or rows.ndim != 2 or (shaped and rows.shape[1] != shaped[0].shape[1]):
-            got = "None" if rows is None else list(rows.shape)
-            raise InputError(f"{field} of graph {i} is {got}; every graph needs the same columns")
+        check_dense(block, f"{field} of graph {i}")
+        rows = block.unsqueeze(1) if block.ndim == 1 else block
+        fits = rows.ndim == 2 and (sizes is None or len(rows) == sizes[i])
+        if not fits or (shaped and rows.shape[1] != shaped[0].shape[1]):
+            n = "n" if sizes is None else sizes[i]
+            columns = shaped[0].shape[1] if shaped else "columns"
+            raise InputError(f"{field} of graph {i} is {[*rows.shape]}, expected [{n}, {columns}]")
         shaped.append(rows)
     rows = torch.cat(shaped).float().cpu()
     if not rows.isfinite().all():

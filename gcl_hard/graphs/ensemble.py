@@ -26,13 +26,6 @@ from gcl_hard.graphs.view_losses import ViewLosses
 from gcl_hard.losses.loss import ContrastiveLoss
 from gcl_hard.losses.sampling import NegativeSampler
 
-# Tensors alive at once in a step, counted on one model. For compressed batches: per colour of an
-# encoder layer, per embedding in the heads, and per score in the loss, or per pair of colour and
-# graph where η depends on an anchor's others. For views: per node and per edge of a layer, and per
-# similarity in the loss.
-PER_COLOUR, PER_EMBEDDING, PER_SCORE, PER_PAIR = 8, 9, 3, 11
-PER_NODE, PER_MESSAGE, PER_SIMILARITY = 5, 6, 11
-
 # Names of parameters: the layers of a head, its shortcut last; a GIN's layer; a projection.
 HEAD = ("block.0", "block.2", "block.4", "shortcut")
 LAYER = ("0.weight", "0.bias", "2.weight", "2.bias")
@@ -114,12 +107,11 @@ class Ensemble:
         gin = self.models[0].encoder
         assert isinstance(gin, GIN)
         self._gin = gin
-        for model in self.models[1:]:
-            if _shared(model) != _shared(self.models[0]):
-                raise InputError(
-                    f"models of an ensemble must be equal in kind, readout and views, got "
-                    f"{_shared(self.models[0])} and {_shared(model)}"
-                )
+        shared = [_shared(model) for model in self.models]
+        if any(settings != shared[0] for settings in shared):
+            raise InputError(
+                f"models of an ensemble must be equal in kind, readout and views, got {shared}"
+            )
         self.kept: Tensor | None = None
         if any(ids is not None for ids in self.held_out):
             self.kept = torch.ones(len(self.models), self.graphs.n_graphs, dtype=torch.bool)
@@ -132,7 +124,8 @@ class Ensemble:
         self.rules: list[Rule] = []
         self._view_losses: ViewLosses | None = None  # of this epoch, created with its first batch
         if isinstance(self.models[0], TwoView):
-            self._check_views(features)
+            if features is not None or self.mask is not None:
+                raise InputError("two-view models share their node features and held-out graphs")
             self._generators = Generators(self.models[0].seed)
         else:
             self._compress(graphs, features)
@@ -142,48 +135,23 @@ class Ensemble:
         """The label that means an unknown class; checks the labels that the losses read."""
         losses = [model.loss for model in self.models if isinstance(model, InfoGraph)]
         marks = [loss.unknown for loss in losses if loss.sampler.needs_labels]
+        if len({*marks}) > 1:
+            raise InputError("models of an ensemble that use labels must have the same unknown")
         if not marks:
             return None
-        if len(set(marks)) > 1:
-            raise InputError(
-                f"models of an ensemble that use labels must have the same unknown, got "
-                f"{' and '.join(map(str, dict.fromkeys(marks)))}"
-            )
-        y = (
-            self.graphs.y
-            if self.seen is None
-            else self.graphs.y[self.seen.to(self.graphs.y.device)]
-        )
+        y = self.graphs.y if self.seen is None else self.graphs.y[self.seen]
         check_labels(y, len(y), 'admit="other_labels"', unknown=marks[0])
         return marks[0]
-
-    def _check_views(self, features: Sequence[Tensor] | None) -> None:
-        gin, graphs = self._gin, self.graphs
-        if features is not None or self.mask is not None:
-            raise InputError("two-view models share their node features and held-out graphs")
-        if graphs.n_features != gin.in_dim:
-            raise InputError(
-                f"node features are {graphs.n_features} wide, these GINs take {gin.in_dim}"
-            )
-        if gin.edge_dim is not None and graphs.edge_dim != gin.edge_dim:
-            got = "missing" if graphs.edge_dim is None else f"{graphs.edge_dim} wide"
-            raise InputError(f"edge features are {got}, these GINs take {gin.edge_dim}")
 
     def _compress(self, graphs: GraphSet | ColouredSet, features: Sequence[Tensor] | None) -> None:
         layers = len(self._gin.convs)
         self.coloured = ColouredSet(graphs, layers) if isinstance(graphs, GraphSet) else graphs
         if self.coloured.layers != layers:
-            raise InputError(
-                f"colours of {self.coloured.layers} layers do not fit a GIN of {layers}"
-            )
+            raise InputError(f"colours of {self.coloured.layers} layers for a GIN of {layers}")
         nodes, shape = self.coloured.representatives, [self.graphs.n_nodes, self._gin.in_dim]
         features = features or [self.graphs.x]
-        for x in features:
-            if list(x.shape) != shape:
-                raise InputError(
-                    f"node features must be {shape}, nodes by the width of this GIN, got "
-                    f"{list(x.shape)}"
-                )
+        if any([*x.shape] != shape for x in features):
+            raise InputError(f"node features must be {shape}, nodes by the width of this GIN")
         self.features = torch.stack([x[nodes.to(x.device)] for x in features])
         self.features = self.features.to(self.device, self.dtype)
 
@@ -218,12 +186,11 @@ class Ensemble:
         return views if custom else ahead(views, self.device)
 
     def _coloured_batches(self, coloured: ColouredSet, epoch: int) -> Iterator[ColouredBatch]:
-        family = None if self.seen is None else self.seen.numpy().tobytes()
         for chunk in epoch_chunks(
             self.graphs.n_graphs, self.batch_size, seed=self.data_seed, epoch=epoch, kept=self.kept
         ):
             index = chunk if self.seen is None else chunk[self.seen[chunk]]
-            yield coloured.cached(index, self.device, self.dtype, family)
+            yield coloured.batch(index).to(self.device, self.dtype)
 
     def _views(self, epoch: int) -> Iterator[PairedViews]:
         first = self.models[0]
@@ -256,42 +223,6 @@ class Ensemble:
         self._view_losses = None
         if self.coloured is not None and len(self.features) > 1:
             self.features = self.features[index.to(self.device)]
-
-    def memory_per_model(self) -> int:
-        """Approximate bytes per model in a step on the largest batch of an epoch.
-
-        Parameters, gradients and moments; activations of encoder and heads kept for backward; the
-        table of scores and the intermediates of the loss (for compressed batches a CPU works on
-        one model's at a time).
-        """
-        if self.coloured is None:
-            floats = [self._view_floats(batch) for batch in self.batches_of(0, 1)]
-        else:
-            floats = [
-                self._coloured_floats(b) for b in self.batches(1) if isinstance(b, ColouredBatch)
-            ]
-        parameters = sum(p.numel() for p in self.models[0].parameters())
-        return self.dtype.itemsize * (4 * parameters + max(floats))
-
-    def _coloured_floats(self, batch: ColouredBatch) -> int:
-        _, *levels = batch.n_colours
-        width, n_graphs = self.models[0].out_dim, len(batch.y)
-        scores = levels[-1] * n_graphs
-        if self.device.type != "cpu":
-            pair_scores = PER_PAIR * len(batch.pairs.colour) * n_graphs
-            scores = pair_scores if any(map(_is_relative, self.models)) else PER_SCORE * scores
-        return (
-            PER_COLOUR * width // len(levels) * sum(levels)
-            + PER_EMBEDDING * width * (levels[-1] + n_graphs)
-            + scores
-        )
-
-    def _view_floats(self, batch: GraphBatch) -> int:
-        width = sum(p.numel() for p in self._gin.norms.parameters()) // 2  # of all layers
-        views = first.views if isinstance(first := self.models[0], TwoView) else 1
-        nodes, edges = views * len(batch.x), views * batch.edge_index.shape[1]
-        messages = 0 if self._gin.edge_dim is None else PER_MESSAGE * edges * width
-        return PER_NODE * nodes * width + messages + PER_SIMILARITY * (views * batch.n_graphs) ** 2
 
     def losses(self, parameters: Tables, buffers: Tables, batch: Batch) -> Tensor:
         """Loss of every model, float [P]; running statistics in ``buffers`` are updated."""
@@ -414,60 +345,37 @@ def refusal(model: GraphModel) -> str | None:
 
     Example:
         >>> refusal(TwoView(GIN(7), one_forward=False))
-        'TwoView in two forward passes cannot be stacked'
+        'two forward passes and losses with parameters cannot be stacked'
     """
-    parts: list[tuple[object, type]] = [(model.encoder, GIN)]
-    if type(model) is InfoGraph:
-        parts += [(model.loss, ContrastiveLoss), (model.loss.sampler, NegativeSampler)]
-        parts += [(model.node_head, Head), (model.graph_head, Head)]
-    elif type(model) is Supervised:
-        parts += [(model.classifier, nn.Linear)]
-    elif type(model) is not TwoView:
-        return f"{_class_name(model)} cannot be stacked"
-    for part, expected in parts:
-        if type(part) is not expected:
-            return f"{_class_name(part)} cannot be stacked"
     gin = model.encoder
-    assert isinstance(gin, GIN)
+    if type(model) not in (InfoGraph, Supervised, TwoView) or type(gin) is not GIN:
+        return f"{_class_name(model)} of {_class_name(gin)} cannot be stacked"
+    norms = *gin.norms, *(layers.get_submodule("2") for layers in gin.virtual)
+    usual = all(
+        isinstance(n, nn.BatchNorm1d) and n.affine and n.track_running_stats and n.momentum
+        for n in norms
+    )
+    usual &= all(parameter.requires_grad for parameter in model.parameters())
+    if not usual or any(float(conv.eps) for conv in gin.convs):  # type: ignore[arg-type]
+        return "a GIN with layers of its own, an eps or frozen parameters cannot be stacked"
     if isinstance(model, TwoView):
-        if not model.one_forward:
-            return "TwoView in two forward passes cannot be stacked"
-        if any(True for _ in model.loss.parameters()):
-            return "a loss with parameters cannot be stacked"
-    elif gin.edge_dim is not None or len(gin.virtual) or gin.readout == "both" or gin.jk == "last":
+        if not model.one_forward or [*model.loss.parameters()]:
+            return "two forward passes and losses with parameters cannot be stacked"
+        return None
+    if gin.edge_dim is not None or len(gin.virtual) or gin.readout == "both" or gin.jk == "last":
         return "edge features, a virtual node, readout both and jk last cannot be compressed"
-    reason = _refused_weights(model, gin)
-    return _refused_loss(model.loss) if reason is None and isinstance(model, InfoGraph) else reason
+    return _refused_loss(model) if isinstance(model, InfoGraph) else None
 
 
-def _refused_weights(model: GraphModel, gin: GIN) -> str | None:
-    virtual_norms = [gin.get_submodule(f"virtual.{k}.2") for k in range(len(gin.virtual))]
-    for norm in (*gin.norms, *virtual_norms):
-        usual = isinstance(norm, nn.BatchNorm1d) and norm.affine and norm.track_running_stats
-        if not usual or norm.momentum is None:
-            return f"{norm} cannot be stacked"
-    if any(float(conv.eps) for conv in gin.convs):  # type: ignore[arg-type]
-        return "a GINConv with an eps cannot be stacked"
-    if not all(parameter.requires_grad for parameter in model.parameters()):
-        return "a model with frozen parameters cannot be stacked"
-    return None
-
-
-def _refused_loss(loss: ContrastiveLoss) -> str | None:
-    if loss.objective != "jsd" or loss.sampler.draws is not None:
-        return "only JSD without draws can be stacked"
-    if loss.sampler.pair_weights is not None:
-        return "pair weights cannot be stacked"
-    if loss.sampler.label_gap is not None:
-        return "a label gap cannot be stacked"
-    if loss.on_empty != "skip":
-        return f"on_empty={loss.on_empty!r} cannot be stacked"
-    return jsd.refusal(loss.sampler.hardening, loss.rule.scale)
-
-
-def _is_relative(model: GraphModel) -> bool:
-    """Whether η depends on an anchor's others, so that each pair needs a row of scores."""
-    return isinstance(model, InfoGraph) and model.loss.rule.relative
+def _refused_loss(model: InfoGraph) -> str | None:
+    loss, sampler = model.loss, model.loss.sampler
+    kinds = type(loss), type(sampler), type(model.node_head), type(model.graph_head)
+    plain = kinds == (ContrastiveLoss, NegativeSampler, Head, Head) and loss.objective == "jsd"
+    if not plain or loss.on_empty != "skip":
+        return "only JSD of our own loss, sampler and heads, skipping anchors, can be stacked"
+    if (sampler.draws, sampler.pair_weights, sampler.label_gap) != (None, None, None):
+        return "draws, pair weights and a label gap cannot be stacked"
+    return jsd.refusal(sampler.hardening, loss.rule.scale)
 
 
 def _dense(parameters: Tables, name: str, x: Tensor) -> Tensor:

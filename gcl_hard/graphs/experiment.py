@@ -238,9 +238,9 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
         use_threads(context, data, config)
         encoder = Encoder(config, data, seed, parts=context.parts)
         (result,) = training.train_encoders([encoder], data)
-        if isinstance(result.trained, DivergenceError):
-            raise result.trained
-        return result.trained.model
+        if isinstance(result.loss, DivergenceError):
+            raise result.loss
+        return result.model
 
     def score(self, trained: TrainedRun, data: GraphSet | GivenFold, context: RunContext) -> Scored:
         """The predictions of the nested SVM for the outer folds."""
@@ -459,11 +459,10 @@ class _SharedEncoders(TrainedEncoders):
         """Keep the embeddings of a trained encoder; a supervised one is scored at once."""
         self.left -= 1
         self.seconds_train += result.seconds
-        trained, start = result.trained, time.perf_counter()
-        if isinstance(trained, DivergenceError):
-            self.error = self.error or trained
+        model, stopping, start = result.model, self.stopping.get(k), time.perf_counter()
+        if isinstance(result.loss, DivergenceError):
+            self.error = self.error or result.loss
             return
-        model, stopping = trained.model, self.stopping.get(k)
         if stopping is not None:
             stopping.restore()
         try:
@@ -475,7 +474,7 @@ class _SharedEncoders(TrainedEncoders):
         except DivergenceError as error:
             self.error = self.error or error
             return
-        self.add(k, model.encoder, trained.loss, output, stopping)
+        self.add(k, model.encoder, result.loss, output, stopping)
         self.seconds_eval += time.perf_counter() - start
 
     def _embeddings(self, k: int, model: GraphModel) -> NDArray[np.float64]:

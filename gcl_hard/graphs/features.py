@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -124,7 +124,6 @@ def aligned_columns(
     *,
     field: str,
     name: str,
-    counted: Callable[[Tensor], str],
 ) -> Tensor:
     """Features rearranged into the wanted columns by name; 0 for missing categories.
 
@@ -134,7 +133,6 @@ def aligned_columns(
         wanted: names of the wanted columns, in order.
         field: name of the features, for messages.
         name: name of the set.
-        counted: describes the number of graphs or nodes in some rows, for messages.
 
     Raises:
         InputError: if a row has features outside the wanted columns, or a wanted column is missing
@@ -142,21 +140,19 @@ def aligned_columns(
 
     Example:
         >>> x = torch.tensor([[1.0, 2.0]])
-        >>> labels = {"field": "x", "name": "a set", "counted": str}
-        >>> aligned_columns(x, ["age", "sum"], ["sum", "kind=a", "age"], **labels)
+        >>> aligned_columns(x, ["age", "sum"], ["sum", "kind=a", "age"], field="x", name="a set")
         tensor([[2., 0., 1.]])
     """
     values = x if x.layout == torch.strided else x.to_sparse(layout=torch.sparse_coo)
     position, requested = {column: i for i, column in enumerate(names)}, {*wanted}
     extra_columns = [i for i, column in enumerate(names) if column not in requested]
     extra = values.index_select(1, torch.tensor(extra_columns, device=x.device).long())
-    rows, columns = (extra.to_sparse() if values is x else extra).coalesce().indices()
-    if len(rows):
+    _, columns = (extra.to_sparse() if values is x else extra).coalesce().indices()
+    if len(columns):
         examples = [names[extra_columns[i]] for i in columns.unique().tolist()]
         raise InputError(
-            f"{counted(rows.unique())} have features ({field}) that are not among the "
-            f"{len(wanted)} columns: {', '.join(examples[:5])}{', …' * (len(examples) > 5)}; leave "
-            f"them out"
+            f"{name} has features ({field}) that are not among the {len(wanted)} columns: "
+            f"{', '.join(examples[:5])}: leave out what has them"
         )
     if lacking := [column for column in wanted if column not in position and "=" not in column]:
         raise InputError(

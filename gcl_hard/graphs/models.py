@@ -82,7 +82,7 @@ class GraphModel(nn.Module):
         Args:
             graphs: a batch; or a :class:`GraphSet`, a loader of batches, or any input of
                 :meth:`GraphSet.from_graphs`, which are embedded batch by batch.
-            batch_size: graphs in a batch; None for as many as have about 250,000 nodes together.
+            batch_size: graphs of a set in a batch; None for as many as have about 250,000 nodes.
             nodes: whether to return embeddings of all nodes, graph by graph.
 
         Returns:
@@ -90,17 +90,13 @@ class GraphModel(nn.Module):
             float32. The mode of every module is restored.
 
         Raises:
-            InputError: for anything else, or a batch size together with batches.
+            InputError: for anything else.
 
         Warns:
             UserWarning: names unread tensors and arrays of the graphs.
         """
         with evaluating(self):
             if getattr(graphs, "batch", None) is not None and not isinstance(graphs, GraphSet):
-                if batch_size is not None:
-                    raise InputError(
-                        "batch_size splits a set of graphs, and this is already a batch"
-                    )
                 return encode(self.encoder, self._read(graphs), self.out_dim)[0 if nodes else 1]
             self._warned = frozenset()  # one warning per call, as in from_graphs
             device = next((p.device for p in self.parameters()), torch.device("cpu"))
@@ -340,13 +336,9 @@ class TwoView(Draws, GraphContrast):
         return tuple(self.project(view) for view in part)
 
     def _split(self, graphs: GraphBatch, parts: int) -> InParts:
-        if graphs.x.ndim == 1:  # codes, which augmentations do not support
-            _check_columns(graphs)
-        try:
-            views = self.views_of(graphs, self._generators.on(graphs.x, graphs.edge_index.T))
-        except IndexError:
-            _check_columns(graphs)
-            raise
+        if graphs.x.ndim == 1:  # rows of a mask would broadcast
+            raise InputError(f"x of a batch is [{len(graphs.x)}]: give x.unsqueeze(1)")
+        views = self.views_of(graphs, self._generators.on(graphs.x, graphs.edge_index.T))
         pieces = [*zip(*(view.split(parts) for view in views), strict=True)]
         return pieces, lambda *z: self.loss(z, labels=graphs.y)
 
@@ -424,8 +416,6 @@ def _batches(graphs: Any, batch_size: int | None) -> Iterator[Any]:
     if batch_size is not None:
         check_at_least("batch_size", batch_size, 1)
     if isinstance(graphs, DataLoader):
-        if batch_size is not None:
-            raise InputError("batch_size splits a set of graphs, and a loader has its own")
         yield from graphs
         return
     if not isinstance(graphs, GraphSet):
@@ -458,9 +448,9 @@ def encode(encoder: nn.Module, graphs: Graphs, out_dim: int) -> tuple[Tensor, Te
         Node embeddings float [N, d] and graph embeddings float [G, d].
 
     Raises:
-        InputError: for anything but a batch, for missing or sparse node features, for a graph
-            without nodes or an edge to a missing node (on a CPU), or for other outputs of the
-            encoder; names the shapes got and expected.
+        InputError: for anything but a batch, for missing node features, for a graph without nodes
+            or an edge to a missing node (on a CPU), or for other outputs of the encoder; names the
+            shapes got and expected.
 
     Warns:
         UserWarning: if the graphs have edge features that the encoder has no parameter for.
@@ -478,40 +468,16 @@ def encode(encoder: nn.Module, graphs: Graphs, out_dim: int) -> tuple[Tensor, Te
     keywords: dict[str, Any] = _edge_features(encoder, graphs)
     if _takes_number(type(_uncompiled(encoder)).forward):  # avoids a GPU synchronisation
         keywords["n_graphs"] = graphs.num_graphs
-    try:
-        out = encoder(x, graphs.edge_index, batch, **keywords)
-    except ValueError as error:
-        if "more than 1 value per channel" in str(error):
-            raise InputError(
-                f"the encoder's BatchNorm needs two nodes or more in a batch, got {len(x)}: "
-                f"increase the batch size"
-            ) from error
-        raise
-    except TypeError as error:
-        _check_call(encoder, (x, graphs.edge_index, batch), keywords, error)
-        raise
-    except IndexError:
-        _check_columns(graphs)
-        raise
-    except RuntimeError as error:
-        if "shapes cannot be multiplied" in str(error):
-            error.add_note(f"node features x are {list(x.shape)}: is the encoder of that width?")
-        raise
+    out = encoder(x, graphs.edge_index, batch, **keywords)
     n_graphs = graphs.num_graphs
     expected = f"(nodes [{len(x)}, {out_dim}], graphs [{n_graphs}, {out_dim}])"
     if not (isinstance(out, tuple) and len(out) == 2 and all(isinstance(o, Tensor) for o in out)):
-        raise InputError(
-            f"the encoder must return {expected}, a pair of tensors, got {type(out).__name__}"
-        )
+        raise InputError(f"the encoder must return {expected}, got {type(out).__name__}")
     z_nodes, z_graphs = out
-    wanted, got = [(len(x), out_dim), (n_graphs, out_dim)], [z_nodes.shape, z_graphs.shape]
-    if got != wanted:
-        hint = f"is out_dim={out_dim} its width?"
-        if got == wanted[::-1]:
-            hint = "it returns the graphs first: swap the two"
+    if [z_nodes.shape, z_graphs.shape] != [(len(x), out_dim), (n_graphs, out_dim)]:
         raise InputError(
             f"the encoder must return {expected}, got (nodes {list(z_nodes.shape)}, graphs "
-            f"{list(z_graphs.shape)}); {hint}"
+            f"{list(z_graphs.shape)})"
         )
     return z_nodes, z_graphs
 
@@ -525,16 +491,6 @@ def _with_features(graphs: Any) -> GraphBatch:
             'GraphSet.from_graphs(graphs, features="degree-onehot")'
         )
     return batch
-
-
-def _check_columns(batch: GraphBatch) -> None:
-    """InputError for one-dimensional features, which only encoders of codes may take."""
-    for name, values in (("x", batch.x), ("edge_attr", batch.edge_attr)):
-        if values is not None and values.ndim == 1:
-            raise InputError(
-                f"{name} of a batch is [{len(values)}], where columns are needed: give "
-                f"{name}.unsqueeze(1), [{len(values)}, 1]"
-            )
 
 
 def _as_read(features: Tensor, encoder: nn.Module) -> Tensor:
@@ -562,39 +518,17 @@ def _uncompiled(encoder: nn.Module) -> nn.Module:
     return plain
 
 
-def _check_call(
-    encoder: nn.Module, inputs: tuple[Tensor, ...], keywords: dict[str, Any], error: TypeError
-) -> None:
-    """InputError if an encoder's ``forward`` does not accept the call."""
-    module = _uncompiled(encoder)
-    signature = inspect.signature(module.forward)
-    try:
-        signature.bind(*inputs, **keywords)
-    except TypeError as reason:
-        arguments = "".join(f", {name}={name}" for name in keywords)
-        raise InputError(
-            f"an encoder is called as encoder(x, edge_index, batch{arguments}), and "
-            f"{type(module).__name__}.forward{signature} cannot be: {reason}"
-        ) from error
-
-
 def _edge_features(encoder: nn.Module, graphs: Graphs) -> dict[str, Tensor | None]:
     """The edge features as keyword argument of an encoder."""
     edge_attr: Tensor | None = getattr(graphs, "edge_attr", None)
     plain = _uncompiled(encoder)
-    parameter = _edge_parameter(type(plain).forward)
-    if parameter is None:
+    if not _takes_edges(type(plain).forward):
         if edge_attr is not None:
             _warn_unused(type(plain).__qualname__, [*edge_attr.shape, 1][1])
         return {}
     columns = getattr(plain, "edge_dim", None)
-    if columns and not graphs.edge_index.shape[1] and (edge_attr is None or edge_attr.ndim == 1):
-        edge_attr = graphs.x.new_empty(0, columns)  # no row to tell their number
-    if edge_attr is None and parameter is inspect.Parameter.empty:
-        raise InputError(
-            f"{type(plain).__name__}.forward needs edge_attr, and these graphs have no edge "
-            f"features: give edge_attr a default, or use graphs with edge features"
-        )
+    if edge_attr is None and columns and not graphs.edge_index.shape[1]:
+        edge_attr = graphs.x.new_empty(0, columns)  # no edge has no features
     return {"edge_attr": edge_attr if edge_attr is None else _as_read(edge_attr, encoder)}
 
 
@@ -614,10 +548,7 @@ def _takes_number(forward: Callable[..., Any]) -> bool:
 
 
 @cache
-def _edge_parameter(forward: Callable[..., Any]) -> Any:
-    """Default of a function's ``edge_attr``, ``empty`` without one; None without the parameter."""
-    parameters = inspect.signature(forward).parameters
-    if (parameter := parameters.get("edge_attr")) is not None:
-        return () if parameter.default is None else parameter.default
-    takes_keywords = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
-    return () if takes_keywords else None
+def _takes_edges(forward: Callable[..., Any]) -> bool:
+    """Whether a function has a parameter ``edge_attr``, or takes any keyword."""
+    parameters = inspect.signature(forward).parameters.values()
+    return any(p.name == "edge_attr" or p.kind is p.VAR_KEYWORD for p in parameters)

@@ -19,27 +19,23 @@ Ids = Tensor | Sequence[int] | slice
 def checked_ids(
     index: Ids, n_graphs: int, name: str, *, least: int = 1, unit: str = "graph"
 ) -> Tensor:
-    """Validated ids of graphs or nodes, int64 on the CPU."""
+    """Ids of the graphs or nodes that an index selects, int64 on the CPU.
+
+    Raises:
+        InputError: for fewer than ``least``, or what is neither ids nor a mask.
+        IndexError: for ids out of range.
+    """
+    every = torch.arange(n_graphs)
     if isinstance(index, slice):
-        index = range(*index.indices(n_graphs))
-    try:
-        values = torch.as_tensor(index)
-    except (TypeError, ValueError, RuntimeError):
-        values = torch.empty(0, 0)
-    if values.dtype == torch.bool and values.shape == (n_graphs,):
-        values = values.nonzero().flatten()
-    elif not values.numel() and not isinstance(index, Tensor):
-        values = values.long()  # an empty list becomes float
-    integers = (
-        not values.is_floating_point() and not values.is_complex() and values.dtype != torch.bool
-    )
-    if not integers or values.ndim != 1 or values.numel() < least:
-        kind = f"{index.dtype} {list(index.shape)}" if isinstance(index, Tensor) else repr(index)
-        raise InputError(f"{name} is {kind}; expected {unit} ids, int64 [B], B >= {least}")
-    ids = values.cpu().long()
-    if ids.numel() and not (ids.min() >= 0 and ids.max() < n_graphs):
-        bounds = f"{int(ids.min())}..{int(ids.max())}"
-        raise InputError(f"{name} holds {unit} ids {bounds}; this set has 0..{n_graphs - 1}")
+        ids = every[index]
+    else:
+        values = torch.as_tensor(index).cpu()
+        whole = not values.is_floating_point() or not values.numel()  # [] is a list of floats
+        if values.ndim != 1 or not whole or (values < 0).any():
+            raise InputError(f"{name} is {index!r:.60}; expected {unit} ids from 0, or a mask")
+        ids = every[values if values.dtype == torch.bool else values.long()]
+    if len(ids) < least:
+        raise InputError(f"{name} selects {len(ids)} {unit}s; expected {least} at least")
     return ids
 
 

@@ -110,13 +110,10 @@ def _checked_ends(ends: Any, n: int, where: str) -> NDArray[np.int64]:
         raise InputError(
             f"{where}: edges are {pairs.dtype} {[*pairs.shape]}; expected integers [2, E]"
         )
-    outside = ((pairs < 0) | (pairs >= n)).any(axis=0)
-    if outside.any():
-        first = int(outside.argmax())
+    if pairs.size and (pairs.min() < 0 or pairs.max() >= n):
         raise InputError(
-            f"{where}: {count(int(outside.sum()), 'edge')} with nodes outside 0..{n - 1}, first "
-            f"edge {first}, {pairs[0, first]} to {pairs[1, first]}: nodes are numbered from 0, in "
-            f"the order of the features' rows"
+            f"{where}: edges have nodes outside 0..{n - 1}: nodes are numbered in the order of the "
+            f"features' rows"
         )
     return pairs.astype(np.int64, copy=False)
 
@@ -132,12 +129,9 @@ def _checked_weights(weight: Any, where: str) -> NDArray[np.float32] | None:
             f"{where}: weights of edges are {values.dtype} {[*values.shape]}; expected numbers [E]"
         )
     values = as_float32(values)
-    wrong = ~((values > 0) & np.isfinite(values))
-    if wrong.any():
-        first = int(wrong.argmax())
+    if not ((values > 0) & np.isfinite(values)).all():
         raise InputError(
-            f"{where}: {count(int(wrong.sum()), 'weight')} of edges not finite and above 0, first "
-            f"{values[first]:g} of edge {first}: leave out missing edges"
+            f"{where}: weights of edges must be finite and above 0: leave out missing edges"
         )
     return values
 
@@ -151,13 +145,8 @@ def _symmetric_weights(
     chosen = weights[first]
     differ = ~np.isclose(weights, chosen[edge_of], rtol=ROUNDING, atol=0)
     if differ.any():
-        entry, n_edges = int(differ.argmax()), len(np.unique(edge_of[differ]))
-        raise InputError(
-            f"{where}: {count(n_edges, 'edge')} with several weights, first "
-            f"{pairs[0, entry]} to {pairs[1, entry]} with {chosen[edge_of[entry]]:g} and "
-            f"{weights[entry]:g}, which might be added or averaged: give each undirected edge one "
-            f"weight"
-        )
+        u, v = pairs[:, differ.argmax()]
+        raise InputError(f"{where}: edge {u} to {v} has several weights: give it one")
     upper = _matrix(np.stack([edges // n, edges % n]), n, chosen)
     both = (upper + upper.T).tocsr()
     both.sort_indices()
@@ -186,19 +175,16 @@ def features(x: Any, where: str) -> Tensor:
     stored = _numpy_or_csr(x, f"{where}: features x")
     if stored.ndim != 2 or stored.dtype.kind not in "biuf" or not all(stored.shape):
         raise InputError(
-            f"{where}: features x are {stored.dtype} {[*stored.shape]}; expected numbers [N, F], "
-            f"one "
-            f"row per node"
+            f"{where}: features x are {stored.dtype} {[*stored.shape]}; expected numbers [N, F]"
         )
     is_sparse = sparse.issparse(stored)
     values = as_float32(stored.data if is_sparse else stored)
     wrong = ~np.isfinite(values)
     if wrong.any():
         rows = stored.tocoo().coords[0] if is_sparse else np.nonzero(wrong)[0]
-        node = int(rows[wrong].min() if is_sparse else rows.min())
+        node = int((rows[wrong] if is_sparse else rows).min())
         raise InputError(
-            f"{where}: {int(wrong.sum()):,} features x are NaN or infinite (in single precision), "
-            f"first in node {node}: replace or leave them out"
+            f"{where}: features x are NaN or infinite (in single precision), first in node {node}"
         )
     n, d = stored.shape
     if np.count_nonzero(values) >= (SPARSE_STORED if is_sparse else SPARSE_DENSE) * n * d:
@@ -242,9 +228,8 @@ def _frame_values(frame: Any, name: str) -> Any:
     non_numeric = [column for column, dtype in frame.dtypes.items() if dtype.kind not in "biuf"]
     if non_numeric:
         raise InputError(
-            f"{name} are not numeric in {count(len(non_numeric), 'column')} of {frame.shape[1]}, "
-            f"first "
-            f"{non_numeric[0]!r}: leave them out, or convert them (pandas.get_dummies)"
+            f"{name} are not numeric in column {non_numeric[0]!r}: leave it out, or convert it "
+            f"(pandas.get_dummies)"
         )
     if hasattr(frame, "sparse") and not any(dtype.fill_value for dtype in frame.dtypes):
         return frame.sparse.to_coo()
@@ -317,7 +302,7 @@ def classes(
     if names and len(kinds) and not numbered:
         raise InputError(
             f"{where}: there are names of the classes 0..{len(names) - 1}, but labels y are "
-            f"{kinds[0]}..{kinds[-1]}: give every class a name, or none"
+            f"{kinds[0]}..{kinds[-1]}"
         )
     class_names = (names[kind] if names else str(kind) for kind in kinds.tolist())
     return torch.from_numpy(codes.astype(np.int64)), tuple(class_names)
@@ -327,39 +312,35 @@ def _known(labels: NDArray[Any], where: str) -> tuple[NDArray[Any], NDArray[np.b
     """Labels as integers or words, and a mask of the known ones."""
     if labels.dtype.kind == "O":
         empty = np.array([_is_missing(label) for label in labels], np.bool_)
-        words = [isinstance(label, str) for label in labels[~empty]]
-        if any(words) and not all(words):
+        words = {isinstance(label, str) for label in labels[~empty]}
+        if len(words) > 1:
             raise InputError(f"{where}: labels y mix words and numbers: give one kind")
-        filled = labels.copy()
-        filled[empty] = "" if any(words) else np.nan
-        try:
-            labels = filled.astype(np.str_ if any(words) else np.float64)
-        except (TypeError, ValueError) as error:
-            raise InputError(f"{where}: labels y are neither numbers nor words: {error}") from error
+        filled = np.where(empty, "" if True in words else np.nan, labels)
+        labels = as_array(filled.tolist(), f"{where}: labels y")
     if labels.dtype.kind == "U":
         unclear = np.isin(np.char.lower(labels), ("nan", "none", "<na>"))
         if unclear.any():
-            first = int(unclear.argmax())
             raise InputError(
-                f"{where}: labels y are {str(labels[first])!r} at "
-                f"{count(int(unclear.sum()), 'node')}, first node {first}, which may be a class "
-                f"or unknown: give an empty word if unknown, or rename the class"
+                f"{where}: the label {str(labels[unclear][0])!r} may be a class or unknown: give "
+                f"an empty word if unknown, or rename the class"
             )
         return labels, labels != ""
     if labels.dtype.kind not in "biuf":
         raise InputError(f"{where}: labels y are {labels.dtype}; expected integers or words")
+    known = ~np.isnan(labels) if labels.dtype.kind == "f" else np.ones(len(labels), np.bool_)
     if labels.dtype.kind == "f":
-        known = ~np.isnan(labels)
-        labels = _whole(np.where(known, labels, 0), where)
-    else:
-        known = np.ones(len(labels), np.bool_)
+        fractional = known & ((labels != np.round(labels)) | (np.abs(labels) > LARGEST_LABEL))
+        if fractional.any():
+            raise InputError(
+                f"{where}: the label {labels[fractional][0]:g} is no integer: expected a class "
+                f"number, or NaN if unknown"
+            )
+        labels = np.where(known, labels, 0).astype(np.int64)
     unlabelled = (labels == -1) & (labels.dtype.kind == "i")
     others = np.unique(labels[known & ~unlabelled])
     if unlabelled.any() and len(others) and (others[0] < 0 or others.tolist() == [1]):
         raise InputError(
-            f"{where}: labels y are −1 at {count(int(unlabelled.sum()), 'node')}, first node "
-            f"{int(unlabelled.argmax())}, beside {others[0]}; −1 may be a class or unknown: give "
-            f"NaN "
+            f"{where}: labels y are −1 beside {others[0]}; −1 may be a class or unknown: give NaN "
             f"if unknown, or number the classes from 0"
         )
     return labels, known & ~unlabelled
@@ -367,19 +348,6 @@ def _known(labels: NDArray[Any], where: str) -> tuple[NDArray[Any], NDArray[np.b
 
 def _is_missing(label: Any) -> bool:
     return str(label) in MISSING and not isinstance(label, str)
-
-
-def _whole(labels: NDArray[Any], where: str) -> NDArray[np.int64]:
-    with np.errstate(invalid="ignore"):
-        fractional = (labels % 1 != 0) | (np.abs(labels) > LARGEST_LABEL)
-    if fractional.any():
-        first = int(fractional.argmax())
-        raise InputError(
-            f"{where}: {count(int(fractional.sum()), 'non-integer label')} y, first "
-            f"{labels[first]:g} "
-            f"of node {first}: expected a class number, or NaN if unknown"
-        )
-    return labels.astype(np.int64)
 
 
 def splits(masks: Mapping[str, Any], y: Tensor, where: str) -> dict[str, Tensor]:
@@ -400,19 +368,15 @@ def splits(masks: Mapping[str, Any], y: Tensor, where: str) -> dict[str, Tensor]
         {'train': tensor([[ True, False, False]]), 'val': tensor([[False,  True, False]]), \
 'test': tensor([[False, False,  True]])}
     """
-    missing = [part for part in PARTS if masks.get(part) is None]
-    if len(missing) == len(PARTS):
+    present = [part for part in PARTS if masks.get(part) is not None]
+    if not present:
         return {}
-    if missing:
-        raise InputError(
-            f"{where}: there is no mask of {' and '.join(missing)}: give masks of all three, "
-            f"{', '.join(PARTS)}, or none"
-        )
+    if len(present) < len(PARTS):
+        raise InputError(f"{where}: give masks of all of {', '.join(PARTS)}, or none")
     rows = {part: _mask(masks[part], y.numel(), f"{where}: mask of {part}") for part in PARTS}
     counts = {len(mask) for mask in rows.values()} - {1}
     if len(counts) > 1:
-        sizes = ", ".join(f"{len(mask)} of {part}" for part, mask in rows.items())
-        raise InputError(f"{where}: masks have different numbers of splits: {sizes}")
+        raise InputError(f"{where}: masks have different numbers of splits, {sorted(counts)}")
     wide = {part: np.broadcast_to(m, (max([1, *counts]), m.shape[1])) for part, m in rows.items()}
     _check_splits(wide, (y >= 0).cpu().numpy(), where)
     return {part: torch.from_numpy(mask.copy()) for part, mask in wide.items()}
@@ -424,8 +388,8 @@ def _mask(mask: Any, n: int, name: str) -> NDArray[np.bool_]:
     boolean = rows.dtype.kind == "b" or (rows.dtype.kind in "iu" and np.isin(rows, (0, 1)).all())
     if rows.ndim != 2 or rows.shape[1] != n or not boolean:
         raise InputError(
-            f"{name} is {rows.dtype} {[*np.shape(mask)]}; expected true or false for each of {n} "
-            f"nodes, [{n}], or one such row per split"
+            f"{name} is {rows.dtype} {[*np.shape(mask)]}; expected true or false for each node, "
+            f"[{n}], or one such row per split"
         )
     return rows.astype(np.bool_)
 
@@ -435,20 +399,12 @@ def _check_splits(
 ) -> None:
     for part, mask in masks.items():
         if not mask.any(axis=1).all():
-            split = int(mask.any(axis=1).argmin())
-            raise InputError(
-                f"{where}: {part} of split {split} is empty; it needs at least one node"
-            )
+            raise InputError(f"{where}: {part} of a split is empty; it needs at least one node")
     n_parts = np.sum([*masks.values()], axis=0)
     for problem, wrong in (
-        ("nodes in several parts", n_parts > 1),
-        ("nodes without a label in a part", (n_parts > 0) & ~labelled),
+        ("is in several parts", n_parts > 1),
+        ("without a label is in a part", (n_parts > 0) & ~labelled),
     ):
         if wrong.any():
             split, node = np.argwhere(wrong)[0]
-            parts = [part for part, mask in masks.items() if mask[split, node]]
-            raise InputError(
-                f"{where}: {int(wrong[split].sum()):,} {problem} of split {split}, first node "
-                f"{node} "
-                f"in {' and '.join(parts)}: each node with a label belongs to one part, or to none"
-            )
+            raise InputError(f"{where}: node {node} {problem} of split {split}")

@@ -7,10 +7,9 @@ rounds of refinement, with their multiplicities, instead of on all nodes.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -26,8 +25,6 @@ from gcl_hard.graphs.sparse import csr
 
 ROWS_AT_A_TIME = 1024
 """Rows of a kernel that are computed at a time."""
-CACHE_BYTES = 256 * 2**20
-"""Memory for batches that later ensembles on the same set reuse."""
 
 Integers = NDArray[np.int64]
 SALTS = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1B54A32D192ED03))
@@ -69,14 +66,6 @@ class ColouredBatch:
         """The batch on a device, counts in the precision of the embeddings."""
         return on_device(self, device, dtype)
 
-    @property
-    def n_bytes(self) -> int:
-        """Approximate size in bytes."""
-        entries = sum(s.forward.values().numel() for s in (*self.sums, self.readout))
-        return 2 * 12 * entries + 8 * (
-            sum(map(len, self.parents)) + 3 * len(self.pairs.colour) + 4 * sum(self.n_colours)
-        )
-
 
 class _Table(NamedTuple):
     """Sparse counts (CSR) of columns in rows, over the whole set."""
@@ -88,12 +77,12 @@ class _Table(NamedTuple):
     @classmethod
     def of(cls, row: Integers, column: Integers, shape: tuple[int, int]) -> tuple[_Table, _Table]:
         """Count pairs, which may repeat; also returns the transpose."""
-        key, count = np.unique(row * shape[1] + column, return_counts=True)
-        row, column, count = key // shape[1], key % shape[1], count.astype(np.float32)
-        order = np.argsort(column, kind="stable")
-        return (
-            cls(_starts(np.bincount(row, minlength=shape[0])), column, count),
-            cls(_starts(np.bincount(column, minlength=shape[1])), row[order], count[order]),
+        from scipy.sparse import csr_array
+
+        counts = csr_array((np.ones(len(row), np.float32), (row, column)), shape=shape)
+        return tuple(  # type: ignore[return-value]
+            cls(table.indptr.astype(np.int64), table.indices.astype(np.int64), table.data)
+            for table in (counts, counts.T.tocsr())
         )
 
     def rows(self, rows: Integers) -> _Table:
@@ -155,8 +144,6 @@ class ColouredSet:
         owner = np.repeat(np.arange(graphs.n_graphs), self._sizes.numpy())
         shape = graphs.n_graphs, self.n_colours[-1]
         self._by_graph, self._by_colour = _Table.of(owner, colours[-1], shape)
-        self._kept: dict[tuple[Hashable, ...], ColouredBatch] = {}
-        self._bytes = 0
 
     def _layer(self, below: Integers, colour: Integers, nodes: Integers) -> tuple[_Table, _Table]:
         """Neighbour counts of a level's colours, from one node per colour."""
@@ -210,30 +197,6 @@ class ColouredSet:
             classes=Classes(torch.from_numpy(classes), len(labels)),
             graphs=index,
         )  # fmt: skip
-
-    def cached(
-        self, index: Tensor, device: torch.device, dtype: torch.dtype, family: Hashable = None
-    ) -> ColouredBatch:
-        """Like :meth:`batch`, on a device and cached for later ensembles while there is room.
-
-        Args:
-            index: int64 [G], as for :meth:`batch`.
-            device: device of the ensemble.
-            dtype: dtype of its embeddings.
-            family: key of the batches in current use; other families are evicted first.
-        """
-        key = family, index.numpy().tobytes(), device, dtype
-        batch = self._kept.get(key)
-        if batch is None:
-            batch = self.batch(index).to(device, dtype)
-            while self._bytes + batch.n_bytes > CACHE_BYTES:
-                oldest = next(iter(self._kept), None)
-                if oldest is None or oldest[0] == family:
-                    return batch
-                self._bytes -= self._kept.pop(oldest).n_bytes
-            self._kept[key] = batch
-            self._bytes += batch.n_bytes
-        return batch
 
 
 def refined(graphs: GraphSet, layers: int) -> list[Integers]:
@@ -295,20 +258,15 @@ def _starts(sizes: Integers) -> Integers:
     return starts
 
 
-_COLOURED: WeakKeyDictionary[GraphSet, dict[int, ColouredSet]] = WeakKeyDictionary()
-
-
+@lru_cache(maxsize=4)
 def coloured(graphs: GraphSet, layers: int) -> ColouredSet:
-    """The coloured set, cached while the set exists.
+    """The coloured set, cached.
 
     Args:
         graphs: the set.
         layers: K ≥ 1.
     """
-    known = _COLOURED.setdefault(graphs, {})
-    if layers not in known:
-        known[layers] = ColouredSet(graphs, layers)
-    return known[layers]
+    return ColouredSet(graphs, layers)
 
 
 FEATURES = "features"

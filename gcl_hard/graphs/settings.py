@@ -31,6 +31,8 @@ from gcl_hard.experiments.settings import (
 from gcl_hard.functional.hardness import DEFAULT_SCALE, EmbeddedScale
 from gcl_hard.functional.objectives import Objective
 from gcl_hard.graphs import canonical_name
+from gcl_hard.graphs.encoders import JumpingKnowledge, Readout
+from gcl_hard.graphs.features import check_kind
 from gcl_hard.losses.loss import ContrastiveLoss
 from gcl_hard.losses.methods import method
 from gcl_hard.training.loop import Optimisation
@@ -41,8 +43,6 @@ NOT_OF_MOLECULES = ("features", "encodings", "edge_labels", "virtual_node")
 """Settings that the encoders of molecules do not read."""
 GraphProtocol = Literal["transductive", "inductive"]
 Contrast = Literal["local-global", "two-view"]
-Readout = Literal["sum", "mean", "both"]
-JumpingKnowledge = Literal["cat", "last"]
 if TYPE_CHECKING:
     GraphProbe = str
 else:
@@ -313,10 +313,6 @@ class GraphConfig(OwnTraining, RunConfig, GraphLoss):
             from gcl_hard.graphs.encodings import check_encodings
 
             check_encodings(self.encodings)
-        if self.features == "auto" and self.contrast != "two-view":
-            return
-        from gcl_hard.graphs.features import check_kind  # torch-geometric takes seconds
-
         check_kind(self.features)
         if self.contrast == "two-view":
             from gcl_hard.graphs.augment import check_views

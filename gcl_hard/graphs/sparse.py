@@ -88,6 +88,21 @@ def check_ends(edge_index: Tensor, n: int) -> None:
         raise InputError(f"edge_index must number the {n} nodes from 0, got {least} to {most}")
 
 
+def slices(ptr: Tensor, ids: Tensor, total: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Positions of the ids' rows, the index into ``ids`` of each, and old minus new start.
+
+    Args:
+        ptr: int64 [n + 1], the first row of each item.
+        ids: int64 [m].
+        total: number of these rows, which a device would have to be asked for.
+    """
+    sizes = ptr[ids + 1] - ptr[ids]
+    shift = ptr[ids] - (sizes.cumsum(0) - sizes)
+    positions = torch.arange(ids.numel(), device=ids.device)
+    owner = torch.repeat_interleave(positions, sizes, output_size=total)
+    return torch.arange(total, device=ids.device) + shift[owner], owner, shift
+
+
 def rows_of(x: Tensor, ids: Tensor) -> Tensor:
     """Rows of a matrix by their ids; sparse if the matrix is.
 
@@ -98,11 +113,8 @@ def rows_of(x: Tensor, ids: Tensor) -> Tensor:
     if x.layout == torch.strided:
         return x[ids]
     starts = x.crow_indices()
-    counts = starts.diff()[ids]
-    ends = counts.cumsum(0)
-    shift = starts[ids] - (ends - counts)
-    positions = torch.arange(int(ends[-1]) if len(ids) else 0, device=x.device)
-    positions = positions + shift.repeat_interleave(counts)
+    ends = starts.diff()[ids].cumsum(0)
+    positions, _, _ = slices(starts, ids, int(ends[-1]) if len(ids) else 0)
     begins = torch.cat([ends.new_zeros(1), ends])
     return csr(begins, x.col_indices()[positions], x.values()[positions], (len(ids), x.shape[1]))
 

@@ -32,9 +32,6 @@ OnEpoch = Callable[[Sequence[int], int, Sequence[float]], None]
 See = Callable[[int, Mapping[int, GraphModel]], Collection[int]]
 """Called with an epoch and the encoders after it; returns those that stop training."""
 
-SHARE = {"cpu": 0.5, "cuda": 0.8}
-"""Share of a device's free memory that an ensemble may fill."""
-
 
 @dataclass(frozen=True, eq=False)
 class Encoder:
@@ -112,30 +109,19 @@ class GivenFold(NamedTuple):
     encoder: Callable[..., Encoder] = Encoder
 
 
-@dataclass(frozen=True, eq=False)
-class TrainedEncoder:
-    """A trained encoder.
-
-    Attributes:
-        model: the model with its final weights.
-        loss: mean loss of the last epoch, nats.
-    """
-
-    model: GraphModel
-    loss: float
-
-
 class Result(NamedTuple):
     """A trained encoder, or the reason why there is none.
 
     Attributes:
         number: index of the encoder.
-        trained: the encoder, or the error.
+        model: the model with its final weights.
+        loss: mean loss of the last epoch, nats, or the error.
         seconds: its share of the time, without snapshots.
     """
 
     number: int
-    trained: TrainedEncoder | DivergenceError
+    model: GraphModel
+    loss: float | DivergenceError
     seconds: float
 
 
@@ -178,9 +164,6 @@ def train_encoders(
     for numbers in groups.values():
         most = size or usual_size(graphs.x.device.type)
         cuts = equal_parts(len(numbers), most)
-        largest = max(end - start for start, end in cuts)
-        if largest > 1:
-            check_size(largest, ensemble_of([encoders[numbers[0]]], graphs))
         parts += [tuple(numbers[start:end]) for start, end in cuts]
     for part in sorted(parts):  # the first in the plan ends first
         try:
@@ -257,8 +240,8 @@ def _train(
     seconds = (time.perf_counter() - start - seeing) / len(part)
     results = []
     for number, model, means in zip(numbers, models, losses, strict=True):
-        trained = means if isinstance(means, DivergenceError) else TrainedEncoder(model, means[-1])
-        results.append(Result(number, trained, seconds))
+        loss = means if isinstance(means, DivergenceError) else means[-1]
+        results.append(Result(number, model, loss, seconds))
     return sorted(results, key=lambda result: result.number)
 
 
@@ -296,36 +279,6 @@ def ensemble_of(encoders: Sequence[Encoder], graphs: GraphSet) -> Ensemble:
         models, whole, batch_size=first.config.batch_size, data_seed=first.config.data_seed,
         held_out=held_out, features=features, alone=alone,
     )  # fmt: skip
-
-
-def check_size(size: int, single: Ensemble) -> None:
-    """Refuse more models than memory holds.
-
-    Args:
-        size: number of models in the ensemble.
-        single: an ensemble of one model.
-
-    Raises:
-        OutOfMemory: with the estimate and how many fit.
-    """
-    each, free = single.memory_per_model(), free_memory(single.device)
-    if size * each > free:
-        raise OutOfMemory(
-            f"{size} models need about {size * each / 1e9:.2g} GB ({each / 1e6:.3g} MB each), and "
-            f"{free / 1e9:.2g} GB of {single.device} are theirs: use --ensemble-size "
-            f"{max(1, free // each)} or fewer"
-        )
-
-
-def free_memory(device: torch.device) -> int:
-    """Bytes of device memory available to an ensemble."""
-    share = SHARE.get(device.type, 0.5)
-    if device.type == "cuda":
-        free = torch.cuda.mem_get_info(device)[0]
-        unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return int(share * (free + unused))
-    available = hardware.available_memory()
-    return 2**32 if available is None else int(share * available)
 
 
 def use_threads(context: RunContext, graphs: GraphSet, config: GraphConfig) -> None:

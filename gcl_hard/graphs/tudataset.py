@@ -7,7 +7,7 @@ import os
 import warnings
 import zipfile
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
 
 from gcl_hard.errors import InputError
 from gcl_hard.files import locating
@@ -33,6 +32,7 @@ from gcl_hard.graphs import (
     in_folder,
     unpacked,
 )
+from gcl_hard.graphs.attributes import Attributes
 from gcl_hard.graphs.data import GraphSet, RawGraphs
 from gcl_hard.graphs.features import check_kind
 
@@ -42,7 +42,6 @@ SITE = "https://www.chrsmrrs.com/graphkerneldatasets"
 
 EVERY = slice(None)
 MOST_LABELS = 10_000  # values of a column, each a feature
-SHOWN = 5  # files that a message names
 
 
 def load(
@@ -166,7 +165,7 @@ def _check_sizes(name: str, raw: RawGraphs, path: Path) -> None:
     if name not in MANIFEST:
         return
     n_nodes, n_classes = int(raw.node_ptr[-1]), int(raw.y.max()) + 1
-    labels = (raw.node_labels, raw.node_attributes, raw.edge_labels)
+    labels = (raw.nodes.labels, raw.nodes.numbers, raw.edges.labels)
     columns = [0 if block is None else block.shape[1] for block in labels]
     got = Sizes(raw.y.numel(), n_nodes, raw.edge_index.shape[1], n_classes, *columns)
     wrong = [
@@ -259,9 +258,7 @@ def _read(members: Members, path: Path, name: str) -> dict[str, bytes]:
         raise InputError(f"{path} holds {' and '.join(duplicates[0])}: keep one of them")
     missing = [f"{name}_{key}.txt" for key in REQUIRED if key not in files]
     if missing:
-        raise InputError(
-            f"{path} lacks {', '.join(missing)}; a set needs all of them. {_holdings(members)}"
-        )
+        raise InputError(f"{path} lacks {', '.join(missing)}; a set needs all of them")
     if unread := _unread(members, name):
         warnings.warn(
             f"files of {name} in {path} that are not read: {', '.join(unread)}; read are "
@@ -273,16 +270,6 @@ def _read(members: Members, path: Path, name: str) -> dict[str, bytes]:
         with members[file]() as opened:
             texts[key] = opened.read()
     return texts
-
-
-def _holdings(members: Mapping[str, object]) -> str:
-    """Contents of a folder or archive that lacks a set, for messages."""
-    inner = [member for member in members if member.casefold().endswith(".zip")]
-    if inner:
-        return f"It holds {inner[0]}, another archive: unpack it, and give that one"
-    shown = ", ".join([*members][:SHOWN]) or "no file"
-    more = f" and {len(members) - SHOWN} more" if len(members) > SHOWN else ""
-    return f"It holds {shown}{more}"
 
 
 def parse(texts: dict[str, str], origin: str) -> RawGraphs:
@@ -336,14 +323,8 @@ def parse(texts: dict[str, str], origin: str) -> RawGraphs:
         edge_ptr=torch.from_numpy(edge_ptr),
         y=torch.from_numpy(classes),
         class_names=tuple(f"{label:g}" for label in labels),
-        node_labels=_one_hot(tables.get("node_labels")),
-        node_attributes=_real(tables.get("node_attributes")),
-        edge_labels=_one_hot(tables.get("edge_labels"), first),
-        edge_attributes=_real(tables.get("edge_attributes"), first),
-        node_label_names=_label_names(tables.get("node_labels")),
-        node_attribute_names=_numbered(tables.get("node_attributes")),
-        edge_label_names=_label_names(tables.get("edge_labels")),
-        edge_attribute_names=_numbered(tables.get("edge_attributes")),
+        nodes=_attributes(tables, "node"),
+        edges=_attributes(tables, "edge", first),
     )
 
 
@@ -431,27 +412,19 @@ def _refuse_restart(pairs: Array, graph: Array, origin: str) -> None:
         )
 
 
-def _one_hot(table: Array | None, rows: Array | slice = EVERY) -> Tensor | None:
-    """One block per label column, with one column per value from the smallest on."""
-    if table is None or not len(table):
-        return None
-    values = torch.from_numpy(table - table.min(axis=0))
-    blocks = [torch.nn.functional.one_hot(column) for column in values.unbind(1)]
-    return torch.cat(blocks, dim=1).float()[rows]
-
-
-def _label_names(table: Array | None) -> tuple[str, ...]:
-    """Names of the columns of :func:`_one_hot`."""
-    if table is None or not len(table):
-        return ()
-    ranges = [range(int(column.min()), int(column.max()) + 1) for column in table.T]
-    names = ["label"] if len(ranges) == 1 else [f"label{i}" for i in range(len(ranges))]
-    return tuple(f"{name}={v}" for name, labels in zip(names, ranges, strict=True) for v in labels)
-
-
-def _numbered(table: Array | None) -> tuple[str, ...]:
-    return () if table is None else tuple(f"attribute {i}" for i in range(table.shape[1]))
-
-
-def _real(table: Array | None, rows: Array | slice = EVERY) -> Tensor | None:
-    return None if table is None else torch.from_numpy(table[rows]).float()
+def _attributes(tables: dict[str, Array], level: str, rows: Array | slice = EVERY) -> Attributes:
+    """Labels as a block of columns each, one per value from the smallest on, and numbers."""
+    labels, numbers = (tables.get(f"{level}_{kind}") for kind in ("labels", "attributes"))
+    attributes = Attributes()
+    if labels is not None and len(labels):
+        values = torch.from_numpy(labels - labels.min(axis=0))
+        blocks = [torch.nn.functional.one_hot(column) for column in values.unbind(1)]
+        prefixes = ["label"] if len(blocks) == 1 else [f"label{i}" for i in range(len(blocks))]
+        starts = zip(prefixes, labels.min(axis=0).tolist(), blocks, strict=True)
+        names = tuple(f"{p}={v + i}" for p, v, block in starts for i in range(block.shape[1]))
+        attributes = Attributes(torch.cat(blocks, dim=1).float()[rows], names)
+    if numbers is not None:
+        names = tuple(f"attribute {i}" for i in range(numbers.shape[1]))
+        columns = torch.from_numpy(numbers[rows]).float()
+        attributes = attributes._replace(numbers=columns, number_names=names)
+    return attributes

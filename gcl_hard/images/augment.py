@@ -105,11 +105,12 @@ class Views(nn.Module):
     ) -> None:
         super().__init__()
         check_at_least("size", size, 2)
-        for name, values in (("mean", mean), ("std", std)):
-            if len(values) != 3 or not all(map(math.isfinite, values)):
-                raise InputError(f"{name} must be three finite numbers, got {tuple(values)}")
-        if min(std) <= 0:
-            raise InputError(f"std must be above 0, got {tuple(std)}; 1 for constant channels")
+        finite = len(mean) == len(std) == 3 and all(map(math.isfinite, (*mean, *std)))
+        if not finite or min(std) <= 0:
+            raise InputError(
+                f"mean and std must be three finite numbers, std above 0 (1 for constant "
+                f"channels), got {tuple(mean)} and {tuple(std)}"
+            )
         self.recipe = recipe
         self.size = size
         for name, values in (("mean", mean), ("std", std)):
@@ -131,11 +132,9 @@ class Views(nn.Module):
             float32 [B, 3, size, size], normalised, on the images' device.
 
         Raises:
-            InputError: for images of another shape or dtype, or a seed out of range.
+            InputError: for images of another shape or dtype.
         """
         _check(images)
-        if not 0 <= seed < 2**64:
-            raise InputError(f"seed must be in [0, 2^64), got {seed}")
         generator = torch.Generator().manual_seed(seed)
         with torch.no_grad(), _full_precision(images), Drawing(generator):
             view = images.float() / 255
@@ -201,15 +200,13 @@ def channel_statistics(images: Tensor) -> tuple[tuple[float, ...], tuple[float, 
         Three means and three standard deviations; 1 for a constant channel.
 
     Raises:
-        InputError: for images of another shape or dtype, or none.
+        InputError: for images of another shape or dtype.
 
     Example:
         >>> channel_statistics(torch.tensor([0, 255], dtype=torch.uint8).expand(1, 3, 2, 2))
         ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
     """
     _check(images)
-    if not images.numel():
-        raise InputError(f"images: expected at least one, got shape {list(images.shape)}")
     counts = torch.zeros(3, 256, dtype=torch.int64, device=images.device)
     step = max(1, CHUNK // images[0].numel())
     for start in range(0, len(images), step):
@@ -227,23 +224,12 @@ def channel_statistics(images: Tensor) -> tuple[tuple[float, ...], tuple[float, 
 
 
 def _check(images: Tensor) -> None:
-    """InputError for anything but a batch of colour images, with a hint how to convert it."""
-    shape = list(images.shape)
-    if images.dtype == torch.uint8 and images.ndim == 4 and shape[1] == 3:
-        return
-    if images.ndim == 4 and shape[3] == 3 and shape[1] != 3:
-        remedy = "put channels second: images.permute(0, 3, 1, 2)"
-    elif images.ndim == 4 and shape[1] == 1:
-        remedy = "repeat the grey channel: images.expand(-1, 3, -1, -1)"
-    elif images.ndim == 3:
-        single = "one image is a batch by images[None]"
-        grey = "repeat grey images as channels: images[:, None].expand(-1, 3, -1, -1)"
-        remedy = single if shape[0] == 3 else grey
-    elif images.is_floating_point():
-        remedy = "from 0..1 it is (images * 255).round().to(torch.uint8)"
-    else:
-        remedy = "a batch of colour images in bytes, 0 to 255"
-    raise InputError(f"images: expected uint8 [B, 3, H, W], got {images.dtype} {shape}; {remedy}")
+    """InputError for anything but a batch of colour images."""
+    if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1] != 3:
+        raise InputError(
+            f"images must be a batch of colour images in bytes, uint8 [B, 3, H, W], got "
+            f"{images.dtype} {list(images.shape)}"
+        )
 
 
 def _full_precision(images: Tensor) -> torch.autocast:

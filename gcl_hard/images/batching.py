@@ -50,16 +50,12 @@ def epoch_batches(
         [[0, 0, 1, 1]]
     """
     if labels.ndim != 1:
-        raise InputError(
-            f"labels must be one per image, [n], got {[*labels.shape]}; for one-hot rows use "
-            f"labels.argmax(1)"
-        )
+        raise InputError(f"labels must be one per image, [n], got {[*labels.shape]}")
     n = len(labels)
     check_at_least("batch-size", batch_size, 2)
     if batch_size > n:
         raise InputError(
-            f"batch-size {batch_size} is larger than the {n} images to train on: lower it to at "
-            f"most {n}"
+            f"batch-size {batch_size} is larger than the {n} images to train on: lower it"
         )
     generator = seeded(seed, epoch)
     n_batches = n // batch_size

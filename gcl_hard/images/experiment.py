@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from gcl_hard.core.extras import check_extra
 from gcl_hard.core.setting import declared
 from gcl_hard.errors import InputError
-from gcl_hard.evaluation.folds import inner_holdout, stopping_holdout
+from gcl_hard.evaluation.folds import inner_holdout
 from gcl_hard.experiments import hardware
 from gcl_hard.experiments.embedding import Items, Reading, set_named
 from gcl_hard.experiments.experiment import (
@@ -144,10 +144,9 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
             data = data.held_out(0)
         for name, part in ((config.probe_split, data.probe), ("test", data.test)):
             if bool((part.labels < 0).any()):
-                remedy = "remove these images" if name == "test" else "choose another --probe-split"
                 raise InputError(
                     f"{config.dataset}: split {name} has images without labels, and the probe "
-                    f"reads labels; {remedy}"
+                    f"reads labels"
                 )
         _check_classes(config, data)
         if config.encoder not in RESNETS:
@@ -157,21 +156,13 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
         if config.reads_labels and bool((data.pretrain.labels < 0).any()):
             raise InputError(
                 f"{config.dataset}: split {config.pretrain_split} has images without labels, and "
-                f"{config.label_reader} reads labels in training; choose another --pretrain-split, "
-                f"or train without labels (ucl, dcl, hucl or hcl, positives view, no class pairs, "
-                f"no balanced batches)"
+                f"{config.method} with these settings reads labels"
             )
         of_others = not config.is_baseline and method(config.method).admit == "other_labels"
         if of_others and not _several(data.pretrain.labels):
             raise InputError(
                 f"{config.dataset}: split {config.pretrain_split} has one class only, and "
                 f"{config.method} takes its negatives from other classes"
-            )
-        n = _n_trained_on(config, data)
-        if config.batch_size > n:
-            raise InputError(
-                f"batch-size {config.batch_size} is larger than the {n} images of "
-                f"{config.dataset} to train on: lower it"
             )
         if config.batch_size < 2 * world_size():
             raise InputError(
@@ -182,31 +173,14 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
             raise InputError("precision fp16 needs a CUDA device; bf16 works on CPUs too")
 
     def advice(self, config: ImageConfig, data: ImageData) -> str | None:
-        """Warns of bf16 on a CPU without instructions for it, of test images that are in training
-        as well, and of classes with too few images.
-        """
+        """Warns of test images that are in training as well, and of classes without test images."""
         remarks = []
-        on_cpu = data.test.images.device.type == "cpu" and config.encoders > 0
-        if config.precision == "bf16" and on_cpu and not hardware.has_bf16():
-            remarks.append(
-                "this CPU has no instructions for bf16: a run takes several times as long as with "
-                "--precision fp32"
-            )
         if seen := data.seen_tests:
             remarks.append(
                 f"{config.dataset}: {seen} of {len(data.test)} test images are training images, too"
             )
         if untested := _classes_of(data, _counts(data.test.labels, data) == 0):
             remarks.append(f"{config.dataset} has no test images of class {untested}")
-        if config.balanced and config.encoders:
-            counts = _counts(data.pretrain.labels, data)
-            per_class = config.batch_size // int((counts > 0).sum())
-            if few := _classes_of(data, (counts > 0) & (counts < per_class)):
-                remarks.append(
-                    f"balanced batches of {config.batch_size} take {per_class} images per class, "
-                    f"more than there are of {few}: other classes fill the rest; a smaller "
-                    f"batch-size makes the parts equal"
-                )
         return "\n".join(remarks) or None
 
     def train_run(
@@ -327,7 +301,7 @@ def _check_classes(config: ImageConfig, data: ImageData) -> None:
     if not _several(data.probe.labels):
         raise InputError(
             f"{config.dataset}: the training images have one class only, and the probe tells "
-            f"classes apart: add images of a second one"
+            f"classes apart"
         )
     in_probe = _counts(data.probe.labels, data)
     if strange := _classes_of(data, (_counts(data.test.labels, data) > 0) & (in_probe == 0)):
@@ -338,34 +312,8 @@ def _check_classes(config: ImageConfig, data: ImageData) -> None:
     chooses = config.probe == "logistic" or len(config.probe_lr) > 1
     if config.method == "majority" or not chooses:
         return
-    if alone := _classes_of(data, in_probe == 1):
-        raise InputError(
-            f"{config.dataset}: class {alone} has one training image, and the probe, which is "
-            f"chosen on a fifth of them, needs two: give more, leave the class out, or give one "
-            f"--probe-lr, which needs no choice"
-        )
     labels = data.probe.labels.cpu().numpy()
-    try:
-        inner_holdout(np.arange(len(labels)), labels, seed=0)
-    except InputError as error:
-        raise InputError(
-            f"{config.dataset}: the probe is chosen on a part of its {len(labels)} training "
-            f"images: {error}; give more of them, or one --probe-lr, which needs no choice"
-        ) from error
-
-
-def _n_trained_on(config: ImageConfig, data: ImageData) -> int:
-    """Number of images to train on, without those that stop a classifier."""
-    if not config.patience:
-        return len(data.pretrain)
-    labels = data.pretrain.labels.cpu().numpy()
-    try:
-        return len(stopping_holdout(np.arange(len(labels)), labels, seed=0).train)
-    except InputError as error:
-        raise InputError(
-            f"{config.dataset}: {config.method} is ended by a tenth of its {len(labels)} training "
-            f"images: {error}; give more of them, or --patience 0, which holds none out"
-        ) from error
+    inner_holdout(np.arange(len(labels)), labels, seed=0)
 
 
 def _counts(labels: Tensor, data: ImageData) -> Tensor:

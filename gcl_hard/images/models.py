@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Literal, cast, get_args
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,6 @@ from gcl_hard.errors import (
     InputError,
     check_at_least,
     check_option,
-    nearest,
     unknown,
 )
 from gcl_hard.images.augment import Views
@@ -88,9 +87,6 @@ def _torchvision_encoder(name: str) -> nn.Module:
     """A torchvision classifier without its last layer, linear or (SqueezeNet) a convolution."""
     from torchvision import models
 
-    names = models.list_models(module=models)
-    if name not in names:
-        raise _no_model("torchvision", name, names)
     options = {"aux_logits": False, "init_weights": True} if name in AUXILIARY else {}
     network: nn.Module = models.get_model(name, weights=None, **options)
     *_, (parent, attribute, layer) = (
@@ -116,17 +112,9 @@ def _timm_encoder(name: str) -> nn.Module:
             f"timm:{name.partition('.')[0]}, or MODULE:FUNCTION, your function that returns a "
             f"pretrained encoder"
         )
-    if not timm.is_model(name):
-        raise _no_model("timm", name, timm.list_models())
     network: nn.Module = timm.create_model(name, pretrained=False, num_classes=0)
     network.out_dim = getattr(network, "head_hidden_size", None) or network.num_features
     return network
-
-
-def _no_model(library: str, name: str, known: Sequence[str]) -> InputError:
-    close = nearest(name, known)
-    hint = f"; did you mean {' or '.join(close)}?" if close else f"; it has {len(known)} others"
-    return InputError(f"{library} has no image classifier {name!r}{hint}")
 
 
 LIBRARIES: dict[str, Callable[[str], nn.Module]] = {
@@ -349,7 +337,11 @@ class ImageContrast(nn.Module):
         """A batch in parts of two images or more for :meth:`encode_part`, and the loss of their
         joined outputs; see :func:`gcl_hard.cached_backward`.
         """
-        _check_pair(pair)
+        if not isinstance(pair, ViewPair):
+            raise InputError(
+                f"a batch of images is a ViewPair of two views and labels, got "
+                f"{type(pair).__name__}: ViewPairs(split, views) makes them from images"
+            )
         self._check(pair)
         if self.momentum is not None and self._trains:
             self.momentum.update(self._network)
@@ -396,20 +388,9 @@ class ImageContrast(nn.Module):
         if len({view.shape for view in views}) > 1:
             shapes = " and ".join(str([*view.shape]) for view in views)
             raise InputError(f"views must show the same images at the same size, got {shapes}")
-        try:
-            if not self.one_forward:
-                return [encode(view) for view in views]
-            return list(encode(torch.cat([*views])).chunk(len(views)))
-        # Only after an error: a custom encoder may accept other inputs.
-        except (RuntimeError, TypeError, ValueError) as error:
-            dtype = next((p.dtype for p in self.encoder.parameters()), torch.float32)
-            wrong = [x for x in views if x.dtype != dtype or x.ndim != 4 or x.shape[1] != 3]
-            if not wrong or isinstance(error, InputError | torch.OutOfMemoryError):
-                raise
-            raise InputError(
-                f"views must be normalised images, {dtype} [B, 3, S, S], as Views makes them, got "
-                f"{wrong[0].dtype} {[*wrong[0].shape]}"
-            ) from error
+        if not self.one_forward:
+            return [encode(view) for view in views]
+        return list(encode(torch.cat([*views])).chunk(len(views)))
 
     def project(self, images: Tensor) -> Tensor:
         """Unit projections of normalised images, the loss's inputs, float [B, 128]."""
@@ -487,17 +468,6 @@ class PixelEncoder(nn.Module):
         return embedded
 
 
-def _check_pair(pair: Any) -> None:
-    if not isinstance(pair, ViewPair):
-        raise InputError(
-            f"a batch of images is a ViewPair of two views and labels, got {type(pair).__name__}: "
-            f"ViewPairs(split, views) makes them from images"
-        )
-    for view in pair.views:
-        if not isinstance(view, Tensor):
-            raise InputError(f"views must be tensors [B, 3, S, S], got {type(view).__name__}")
-
-
 class ImageClassifier(ImageContrast):
     """The supervised baseline: an image encoder and a linear classifier, trained by cross-entropy.
 
@@ -516,14 +486,15 @@ class ImageClassifier(ImageContrast):
         tensor(True)
     """
 
-    def __init__(self, encoder: nn.Module, n_classes: int, **options: Any) -> None:
-        for name in ("momentum", "queue"):
-            if options.get(name) is not None:
-                raise InputError(
-                    f"{name} belongs to contrastive training, not to a classifier: leave it out"
-                )
-        head = nn.Linear(width(encoder, options.get("out_dim")), n_classes)
-        super().__init__(encoder, method="ucl", head=head, **options)
+    def __init__(
+        self, encoder: nn.Module, n_classes: int, out_dim: int | None = None, *,
+        one_forward: bool = True, channels_last: bool = False,
+    ) -> None:  # fmt: skip
+        head = nn.Linear(width(encoder, out_dim), n_classes)
+        super().__init__(
+            encoder, out_dim, method="ucl", head=head, one_forward=one_forward,
+            channels_last=channels_last,
+        )  # fmt: skip
 
     def encode_part(self, part: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """The logits of each view."""
@@ -537,6 +508,4 @@ class ImageClassifier(ImageContrast):
         """Cross-entropy of a batch, mean over images and views."""
         logits = torch.cat(z)
         labels = torch.as_tensor(pair.labels, device=logits.device).repeat(len(pair.views))
-        if labels.is_floating_point():
-            raise InputError(f"labels must be integers, the images' classes, got {labels.dtype}")
         return nn.functional.cross_entropy(logits.float(), labels)

@@ -95,7 +95,7 @@ def _check(config: ImageConfig, split: Split) -> None:
     known = labels[labels != UNLABELLED]
     if not bool((known != known[:1]).any()):
         raise InputError(
-            f"{config.label_reader} reads labels, and the images have "
+            f"{config.method} with these settings reads labels, and the images have "
             f"{'one class' if len(known) else 'none'}: give --labels FILE.csv, or a method without "
             f"labels, such as hucl"
         )
@@ -112,7 +112,6 @@ def _summary(
     """The numbers of images and of labels, as a line to print."""
     images = f"{options.source}: {len(split)} images of {split.images.shape[-1]} pixels"
     if not config.reads_labels:
-        return f"{images}; {config.method} reads no labels"
+        return images
     known = int((split.labels != UNLABELLED).sum())
-    shown = ", ".join(names[:5]) + ", …" * (len(names) > 5)
-    return f"{images}; labels of {known}, {len(names)} classes ({shown})"
+    return f"{images}; labels of {known}, {len(names)} classes"

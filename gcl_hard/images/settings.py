@@ -21,6 +21,7 @@ from gcl_hard.experiments.settings import (
     OwnTraining,
     RunConfig,
     Values,
+    check_unread,
     flag,
     is_own,
     method_setting,
@@ -29,7 +30,6 @@ from gcl_hard.experiments.settings import (
 )
 from gcl_hard.images.augment import ViewRecipe
 from gcl_hard.losses.loss import ContrastiveLoss, Negatives, Positives
-from gcl_hard.losses.methods import method
 from gcl_hard.training.loop import Optimisation, Precision
 
 ImageProtocol = Literal["split"]
@@ -89,13 +89,10 @@ def _probe_is_adam(above: Values) -> bool:
 class ImageLoss(ConfigHead):
     """Which pairs are positives."""
 
-    positives: Annotated[
-        Positives | None,
-        Setting(
-            "view, class or hard; the method's own if not given (class: scl, hscl)",
-            usual=_positives,
-        ),
-    ] = None
+    positives: Annotated[Positives | None, Setting(
+        "view, class or hard; the method's own if not given (class: scl, hscl)",
+        usual=_positives,
+    )] = None  # fmt: skip
     class_pairs: Annotated[bool, Setting("second view from another image of the class")] = False
     balanced: Annotated[
         bool, Setting("whether batches hold all classes in equal parts", read_by=TRAINED)
@@ -121,19 +118,13 @@ class ImageConfig(OwnTraining, _Views, RunConfig, ImageLoss):  # type: ignore[mi
     baselines: ClassVar[tuple[str, ...]] = IMAGE_BASELINES
     domain: ClassVar[Domain] = "images"
 
-    dataset: Annotated[
-        str,
-        Setting(
-            "digits, CIFAR10, CIFAR100, STL10, TinyImageNet, NAME of NAME.npz or NAME/train/CLASS/",
-            "data",
-            common=True,
-            several=True,
-        ),
-    ] = "digits"
+    dataset: Annotated[str, Setting(
+        "digits, CIFAR10, CIFAR100, STL10, TinyImageNet, NAME of NAME.npz or NAME/train/CLASS/",
+        "data", common=True, several=True,
+    )] = "digits"  # fmt: skip
     method: Annotated[str, method_setting(IMAGE_BASELINES)] = "hscl"
     protocol: Annotated[
-        ImageProtocol,
-        Setting("split, tested once", "split", common=True, several=True),
+        ImageProtocol, Setting("split, tested once", "split", common=True, several=True)
     ] = "split"
     epochs: Annotated[int, replace(EPOCHS, help="passes over the training data")] = 200
     batch_size: Annotated[
@@ -142,88 +133,43 @@ class ImageConfig(OwnTraining, _Views, RunConfig, ImageLoss):  # type: ignore[mi
     lr: Annotated[float, LR] = 0.001
     weight_decay: Annotated[float, WEIGHT_DECAY] = 1e-6
     patience: Annotated[int, PATIENCE] = 20
-    encoder: Annotated[
-        str,
-        Setting(
-            "resnet50, resnet18, fast, torchvision:NAME, timm:NAME, or your own module:Name",
-            "encoder",
-            custom=True,
-            several=True,
-            common=True,
-            read_by=ENCODED,
-        ),
-    ] = "resnet50"
-    width: Annotated[
-        int | None,
-        Setting(
-            "channels of the encoder's first layer (64 of a ResNet, 32 of fast)",
-            "encoder",
-            least=1,
-            read_by=ENCODED,
-            canonical=_width,
-        ),
-    ] = None
+    encoder: Annotated[str, Setting(
+        "resnet50, resnet18, fast, torchvision:NAME, timm:NAME, or your own module:Name",
+        "encoder", custom=True, several=True, common=True, read_by=ENCODED,
+    )] = "resnet50"  # fmt: skip
+    width: Annotated[int | None, Setting(
+        "channels of the encoder's first layer (64 of a ResNet, 32 of fast)",
+        "encoder", least=1, read_by=ENCODED, canonical=_width,
+    )] = None  # fmt: skip
     stem: Annotated[
         Stem, Setting("auto (cifar up to 64 pixels), cifar or imagenet", "encoder", read_by=ENCODED)
     ] = "auto"
-    size: Annotated[
-        int | None,
-        Setting(
-            "side of a view in pixels; the data set's if not given",
-            "views",
-            least=4,
-            read_by=PROBED,
-            space=(),
-        ),
-    ] = None
+    size: Annotated[int | None, Setting(
+        "side of a view in pixels; the data set's if not given",
+        "views", least=4, read_by=PROBED, space=(),
+    )] = None  # fmt: skip
     pretrain_split: Annotated[
         str, Setting("split that the encoder is trained on", "data", read_by=ENCODED)
     ] = "train"
     probe_split: Annotated[
         str, Setting("split that the probe is trained on", "data", read_by=IMAGE_BASELINES)
     ] = "train"
-    subset: Annotated[
-        int | None,
-        Setting(
-            "training images, a stratified draw; all if not given",
-            "data",
-            least=4,
-            read_by=IMAGE_BASELINES,
-        ),
-    ] = None
-    classes: Annotated[
-        int | None,
-        Setting(
-            "the first so many classes alone; all if not given",
-            "data",
-            least=2,
-            several=True,
-            read_by=IMAGE_BASELINES,
-        ),
-    ] = None
-    label_noise: Annotated[
-        float,
-        Setting(
-            "share of the labels read in training that are wrong ones; the probe's are right",
-            "data",
-            least=0,
-            below=1,
-            several=True,
-            read_by=TRAINED,
-            applies=_reads_labels,
-        ),
-    ] = 0.0
-    flip: Annotated[
-        float | None,
-        Setting(
-            "probability of a horizontal flip (0.5; digits: 0)",
-            "views",
-            least=0,
-            most=1,
-            read_by=TRAINED,
-            usual=_flip,
-        ),
-    ] = None
+    subset: Annotated[int | None, Setting(
+        "training images, a stratified draw; all if not given",
+        "data", least=4, read_by=IMAGE_BASELINES,
+    )] = None  # fmt: skip
+    classes: Annotated[int | None, Setting(
+        "the first so many classes alone; all if not given",
+        "data", least=2, several=True, read_by=IMAGE_BASELINES,
+    )] = None  # fmt: skip
+    label_noise: Annotated[float, Setting(
+        "share of the labels read in training that are wrong ones; the probe's are right",
+        "data", least=0, below=1, several=True, read_by=TRAINED, applies=_reads_labels,
+    )] = 0.0  # fmt: skip
+    flip: Annotated[float | None, Setting(
+        "probability of a horizontal flip (0.5; digits: 0)",
+        "views", least=0, most=1, read_by=TRAINED, usual=_flip,
+    )] = None  # fmt: skip
     forward: Annotated[
         Forward,
         Setting("both views in one pass (fused) or in two (split)", "training", read_by=TRAINED),
@@ -235,55 +181,34 @@ class ImageConfig(OwnTraining, _Views, RunConfig, ImageLoss):  # type: ignore[mi
         bool, Setting("memory format of images and weights", "training", read_by=ENCODED)
     ] = True
     compile: Annotated[
-        bool,
-        Setting("whether torch.compile compiles the encoder", "training", read_by=TRAINED),
+        bool, Setting("whether torch.compile compiles the encoder", "training", read_by=TRAINED)
     ] = False
     accumulate: Annotated[
         int,
         Setting("batches whose mean gradient makes one step", "training", least=1, read_by=TRAINED),
     ] = 1
     parts: Annotated[int, BATCH_PARTS] = 1
-    momentum_encoder: Annotated[
-        float | None,
-        Setting(
-            "MoCo's m, such as 0.999: a slowly moving copy of the encoder gives all views but the "
-            "first; none if not given",
-            "training",
-            least=0,
-            below=1,
-            space=(0.9, 0.9999),
-        ),
-    ] = None
-    queue: Annotated[
-        int | None,
-        Setting(
-            "embeddings of earlier batches that are candidates, too; none if not given",
-            "training",
-            least=1,
-        ),
-    ] = None
-    negatives: Annotated[
-        Negatives,
-        Setting(
-            "under torchrun: of each process (local), or of all of them (gathered)", "training"
-        ),
-    ] = "local"
-    probe: Annotated[
-        Probe,
-        Setting(
-            "linear probe: adam, or scikit-learn's logistic regression", "probe", read_by=PROBED
-        ),
-    ] = "adam"
-    probe_lr: Annotated[
-        tuple[float, ...],
-        Setting(
-            "learning rates of adam, chosen on a part of the training images",
-            "probe",
-            read_by=PROBED,
-            applies=_probe_is_adam,
-            canonical=_rates,
-        ),
-    ] = (0.0001, 0.001, 0.01)
+    momentum_encoder: Annotated[float | None, Setting(
+        "MoCo's m, such as 0.999: a slowly moving copy of the encoder gives all views but the "
+        "first; none if not given",
+        "training", least=0, below=1, space=(0.9, 0.9999),
+    )] = None  # fmt: skip
+    queue: Annotated[int | None, Setting(
+        "embeddings of earlier batches that are candidates, too; none if not given",
+        "training", least=1,
+    )] = None  # fmt: skip
+    negatives: Annotated[Negatives, Setting(
+        "under torchrun: of each process (local), or of all of them (gathered)",
+        "training",
+    )] = "local"  # fmt: skip
+    probe: Annotated[Probe, Setting(
+        "linear probe: adam, or scikit-learn's logistic regression",
+        "probe", read_by=PROBED,
+    )] = "adam"  # fmt: skip
+    probe_lr: Annotated[tuple[float, ...], Setting(
+        "learning rates of adam, chosen on a part of the training images",
+        "probe", read_by=PROBED, applies=_probe_is_adam, canonical=_rates,
+    )] = (0.0001, 0.001, 0.01)  # fmt: skip
     probe_weight_decay: Annotated[
         float,
         Setting("weight decay of adam", "probe", least=0, read_by=PROBED, applies=_probe_is_adam),
@@ -302,20 +227,19 @@ class ImageConfig(OwnTraining, _Views, RunConfig, ImageLoss):  # type: ignore[mi
         if not is_image_encoder(self.encoder) and not is_own(self.encoder):
             libraries = ("torchvision:NAME", "timm:NAME", "your own module:Name")
             raise unknown("encoder", self.encoder, [*RESNETS, FAST, *libraries])
-        if self.encoder not in RESNETS and self.stem != "auto":
-            raise InputError(
-                f"stem applies to {' and '.join(RESNETS)}: the encoder {self.encoder} has its own"
-            )
-        if self.encoder not in (*RESNETS, FAST) and self.width is not None:
-            raise InputError(
-                f"width applies to {', '.join(RESNETS)} and {FAST}: the encoder {self.encoder} has "
-                f"its own"
-            )
+        check_unread(self, "resnets and fast", "leave it out")
         for name in ("pretrain_split", "probe_split"):
             if getattr(self, name) == "test":
                 raise InputError(
                     f"{flag(name)} must not be test: nothing is trained on test images"
                 )
+
+    @property
+    def unread(self) -> frozenset[str]:
+        """Settings of our encoders, if another replaces them."""
+        if self.encoder in RESNETS:
+            return frozenset()
+        return frozenset(("stem",) if self.encoder == FAST else ("stem", "width"))
 
     def view_recipe(self) -> ViewRecipe:
         """The random augmentations of views."""
@@ -331,17 +255,6 @@ class ImageConfig(OwnTraining, _Views, RunConfig, ImageLoss):  # type: ignore[mi
     def encoders(self) -> int:
         """Encoders that one run trains."""
         return 1 if self.method == "supervised" or not self.is_baseline else 0
-
-    @property
-    def label_reader(self) -> str:
-        """Name of the setting that makes training read labels, for messages."""
-        if self.is_baseline:
-            return self.method
-        if self.positives == "class" and method(self.method).positives == "view":
-            return f"{self.method} with positives class"
-        if not method(self.method).label_aware:
-            return "class-pairs" if self.class_pairs else "balanced"
-        return self.method
 
     @property
     def reads_labels(self) -> bool:
@@ -368,14 +281,14 @@ class ImageConfig(OwnTraining, _Views, RunConfig, ImageLoss):  # type: ignore[mi
         precision = FABRIC[self.precision]
         return replace(
             super().optimisation(), precision=precision, accumulate=self.accumulate,
-            parts=self.parts,
+            parts=self.parts
         )  # fmt: skip
 
     def loss(self, seed: int = 0, **options: Any) -> ContrastiveLoss:
         """A new loss with these settings; the seed draws synthetic negatives."""
         return super().loss(
             seed, objective="infonce", positives=self.positives, negatives=self.negatives,
-            **options,
+            **options
         )  # fmt: skip
 
 
@@ -386,13 +299,11 @@ def is_image_encoder(name: str) -> bool:
 
 def _check_keys(config: ImageConfig) -> None:
     """Refuse a momentum encoder or a queue that the other settings rule out."""
-    for name in ("momentum_encoder", "queue"):
-        if config.positives == "hard" and getattr(config, name) is not None:
-            raise InputError(
-                f"{flag(name)} {getattr(config, name)} does not go with hard positives, chosen "
-                f"from views that one encoder gives: leave it out, or choose another method "
-                f"than {config.method}"
-            )
+    if config.positives == "hard" and (config.momentum_encoder or config.queue):
+        raise InputError(
+            f"hard positives of {config.method} are chosen from views that one encoder gives: "
+            f"leave momentum-encoder and queue out"
+        )
     needed = config.batch_size * ((config.views or 2) - 1)
     if config.queue is not None and config.queue < needed:
         raise InputError(

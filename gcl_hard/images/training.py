@@ -14,7 +14,7 @@ from torch import nn
 from torch.export import Dim
 
 from gcl_hard.core.seeds import seed_for
-from gcl_hard.errors import DivergenceError, GclHardError, InputError, calling_own
+from gcl_hard.errors import DivergenceError, InputError, calling_own
 from gcl_hard.evaluation.folds import FoldScore, inner_holdout, stopping_holdout
 from gcl_hard.evaluation.metrics import score_of_logits
 from gcl_hard.evaluation.probes import ProbeRecipe, linear_probe, weighted_knn
@@ -158,18 +158,8 @@ def check_encoder(config: ImageConfig, data: ImageData, parts: Parts | None) -> 
         InputError: if it cannot be made, has no width, gives another shape, or fails; says why.
     """
     size, named = config.size or data.side, config.encoder.partition("@")[0]
-    with torch.random.fork_rng(devices=[]):
-        try:
-            encoder = new_encoder(config, size, parts)
-        except GclHardError:
-            raise
-        except (
-            Exception
-        ) as error:  # from the user's code, such as a file of weights that is missing
-            raise InputError(
-                f"the encoder {named} cannot be made ({type(error).__name__}: {error})"
-            ) from error
-        model = ImageContrast(encoder, method="ucl")
+    with torch.random.fork_rng(devices=[]), calling_own(f"the encoder {named} cannot be made"):
+        model = ImageContrast(new_encoder(config, size, parts), method="ucl")
     call = f"the encoder {named} fails on images of {size} pixels"
     with calling_own(call, "; --size gives them another size"), evaluating(model):
         model.encode(torch.zeros(2, 3, size, size))
@@ -247,13 +237,7 @@ def train_run(run: Run, data: ImageData, context: RunContext, report: Report) ->
         return TrainedRun(run, scores=majority(data))
     if config.method == "pixels":
         clock, views = Clock(), views_of(config, data)
-        with memory_for(
-            lambda: (
-                f"out of memory in reading the pixels of {len(data.probe)} training and "
-                f"{len(data.test)} test images of {views.size} pixels ({run}): lower size or subset"
-            )
-        ):
-            embedded = pixels(views, data.probe), pixels(views, data.test)
+        embedded = pixels(views, data.probe), pixels(views, data.test)
         clock.evaluate()
         return TrainedRun(run, (), *clock.seconds, embeddings=embedded, knn=_knn(data, *embedded))
     encoding = build(config, data, run.seed, context.parts)

@@ -186,8 +186,8 @@ class LinkSet:
                 h, r, t = self.part(part)[int(first[0])].tolist()
                 fact = f"{self.entities[h]} {self.relations[r]} {self.entities[t]}"
                 raise InputError(
-                    f"{self.name}: {count(len(both), 'fact stands', 'facts stand')} in {part} and "
-                    f"in {other}, such as {fact}: a fact belongs to one part"
+                    f"{self.name}: {len(both):,} facts of {part} are in {other} as well, such as "
+                    f"{fact}: a fact belongs to one part"
                 )
 
     def __repr__(self) -> str:
@@ -495,8 +495,7 @@ def _triples(graph: Any, part: str) -> Tensor:
     if apart:
         raise InputError(
             f"{part} has {', '.join(apart)}, so its facts belong to several parts: give a graph "
-            f"for each part, without inverse edges, such as "
-            f"Data(edge_index=data.edge_index[:, data.train_mask], edge_type=…)"
+            f"for each part, without inverse edges"
         )
     if isinstance(kinds, Tensor) and kinds.dim() == 2 and kinds.shape[1] == 1:
         kinds = kinds[:, 0]
@@ -505,8 +504,4 @@ def _triples(graph: Any, part: str) -> Tensor:
         and ends.shape == (2, len(kinds)) and {ends.dtype, kinds.dtype} == {torch.int64}
     ):  # fmt: skip
         return torch.stack([ends[0], kinds, ends[1]], 1).cpu()
-    got = ", ".join(
-        f"{name} {tensor.dtype} {[*tensor.shape]}" if isinstance(tensor, Tensor) else f"no {name}"
-        for name, tensor in (("edge_index", ends), ("edge_type", kinds))
-    )
-    raise InputError(f"{part} must have edge_index int64 [2, n] and edge_type int64 [n], got {got}")
+    raise InputError(f"{part} must have edge_index int64 [2, n] and edge_type int64 [n]")

@@ -211,15 +211,7 @@ def new_scorer(config: LinkConfig, data: LinkSet, parts: Parts | None) -> Any:
     """A new model of a configuration: one of ours, or of the user's own."""
     bias, make = config.bias or 0.0, own_part(config.encoder, parts)
     if make is not None:
-        scorer = make(data.n_entities, data.n_relations, config.dim, bias=bias)
-        lacks = [name for name in ("query", "candidates") if not hasattr(scorer, name)]
-        if lacks or not isinstance(scorer, nn.Module):
-            raise InputError(
-                f"{config.encoder} must make a torch.nn.Module with query(entity, relation) and "
-                f"candidates(entities), got {type(scorer).__name__}"
-                + (f" without {' and '.join(lacks)}" if lacks else "")
-            )
-        return scorer
+        return make(data.n_entities, data.n_relations, config.dim, bias=bias)
     if config.encoder == "rgcn":
         return RGCN(data, config.dim, layers=config.layers or 1, blocks=RGCN_BLOCKS, bias=bias)
     kind = SCORERS[config.encoder]

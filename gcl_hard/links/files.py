@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import tarfile
@@ -11,7 +10,7 @@ from pathlib import Path
 
 from gcl_hard.errors import InputError
 from gcl_hard.files import locating
-from gcl_hard.files.io import expanded
+from gcl_hard.files.io import expanded, reading
 from gcl_hard.files.locating import Download, Wanted
 from gcl_hard.graphs.parts import count
 from gcl_hard.links import ARCHIVES, KNOWN, PARTS, Part, canonical_name, in_folder, is_name, is_set
@@ -28,6 +27,7 @@ RELATIONS = {
     "p", "property", "type", "edge", "edge_type", "label", "kind", "verb",
 }  # fmt: skip
 """Names of columns, in small letters."""
+NEWLINE = re.compile(r"\r\n|\r|\n")
 TERM = re.compile(r"(<[^>]*>|_:\S+)\t<[^>]*>\t.*\.")
 """A line of N-Triples whose terms are separated by tabs."""
 
@@ -45,7 +45,7 @@ def load_links(
     is known: as a folder NAME with ``train.txt``, ``valid.txt`` and ``test.txt``, or as an archive
     of these, ``NAME.tar.gz``. A line is a fact, its three names separated by tabs. A first line of
     names of columns, such as head, relation and tail, is left out if none of them is in another
-    line; of N-Triples, so is the dot at the end of each line. Notes say so.
+    line, and noted.
 
     Args:
         name: FB15k-237, WN18RR, UMLS or Kinship, in any case; any other NAME of a folder or
@@ -144,112 +144,67 @@ def read_links(path: str | Path, *, name: str | None = None) -> LinkSet:
         InputError: for a file that is missing, empty or no UTF-8, a line without three names, or
             columns in another order.
     """
-    path = Path(path)
+    path, notes = Path(path), list[str]()
     name = name or canonical_name(path.name.partition(".tar")[0].removesuffix(".tgz"))
-    texts = _texts(path)
-    notes, spaced = list[str](), set[str]()
-    triples = {
-        part: _triples(text, f"{path}, {part}.txt", part, spaced, notes)
-        for part, text in texts.items()
-    }
-    if spaced:
-        notes.append(f"spaces around {count(len(spaced), 'name')} dropped, such as {min(spaced)!r}")
-    notes += _without_headers(triples, path)
-    return LinkSet.from_triples(*(triples[part] for part in PARTS), name=name, notes=notes)
+    triples = [_facts(content, path, part, notes) for part, content in _contents(path).items()]
+    return LinkSet.from_triples(*triples, name=name, notes=notes)
 
 
-def _without_headers(triples: dict[Part, list[Triple]], path: Path) -> list[str]:
-    """Leave out first lines of names of columns that no other line has; returns what to note."""
-    headers = {
-        part: facts[0]
-        for part, facts in triples.items()
-        if all(word.casefold() in ENDS | RELATIONS for word in facts[0])
-    }
-    if not headers:
-        return []
-    others = {
-        name
-        for part, facts in triples.items()
-        for fact in facts[part in headers :]
-        for name in fact
-    }
-    notes = []
-    for part, words in headers.items():
-        line = f"{part}: line 1, {' '.join(words)},"
-        if again := others & {*words}:
-            notes.append(
-                f"{line} may be names of columns, and is a fact: another has {min(again)!r}"
-            )
-        elif words[1].casefold() not in RELATIONS:
-            raise InputError(
-                f"{path}, {part}.txt, line 1: columns must be head, relation and tail, got "
-                f"{', '.join(words)}"
-            )
-        else:
-            triples[part].pop(0)
-            notes.append(f"{line} is names of columns, and left out")
-    return notes
-
-
-def _texts(path: Path) -> dict[Part, str]:
-    """The three texts, with universal newlines."""
+def _contents(path: Path) -> dict[Part, bytes]:
+    """The contents of the three files."""
     if path.is_dir():
-        files = {part: path / f"{part}.txt" for part in PARTS}
-        return {part: _text(file.read_bytes(), str(file)) for part, file in files.items()}
-    try:
-        with tarfile.open(path) as archive:
-            members = {Path(member.name).name: member for member in archive if member.isfile()}
-            texts = dict[Part, str]()
-            for part in PARTS:
-                member = members.get(f"{part}.txt")
-                opened = None if member is None else archive.extractfile(member)
-                if opened is None:
-                    raise InputError(f"{path} has no {part}.txt")
-                texts[part] = _text(opened.read(), f"{path}, {part}.txt")
-            return texts
-    except (tarfile.TarError, EOFError, OSError) as error:
-        raise InputError(f"{path} cannot be read: {error}") from error
+        return {part: (path / f"{part}.txt").read_bytes() for part in PARTS}
+    contents = dict[Part, bytes]()
+    with (
+        reading(path, "an archive of train.txt, valid.txt and test.txt"),
+        tarfile.open(path) as archive,
+    ):
+        members = {Path(member.name).name: member for member in archive if member.isfile()}
+        for part in PARTS:
+            opened = archive.extractfile(members[f"{part}.txt"])
+            assert opened is not None
+            contents[part] = opened.read()
+    return contents
 
 
-def _text(content: bytes, where: str) -> str:
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{where} is not UTF-8: {error}") from error
-    if not text.strip():
-        raise InputError(f"{where} is empty: each part needs a fact")
-    return text
+def _facts(content: bytes, path: Path, part: Part, notes: list[str]) -> list[Triple]:
+    """The facts of a file; a line ends with \\n, \\r\\n or \\r, and blank ones are none.
 
-
-def _triples(text: str, where: str, part: Part, spaced: set[str], notes: list[str]) -> list[Triple]:
-    """The facts of a text; a line ends with \\n, \\r\\n or \\r, and blank ones are none.
-
-    Names with spaces around them, which are dropped, are added to ``spaced``.
+    A first line of names of columns that stand in no other line is left out, and noted.
     """
-    lines = {
-        number: line.rstrip("\n")
-        for number, line in enumerate(io.StringIO(text, newline=None), 1)
-        if line.strip()
-    }
-    terms = {number for number, line in lines.items() if TERM.fullmatch(line.strip())}
-    if terms:
-        lines = {number: line for number, line in lines.items() if not line.startswith("#")}
-        if other := lines.keys() - terms:
-            raise InputError(
-                f"{where}, line {min(other)}: other lines are N-Triples, which end with a dot, got "
-                f"{lines[min(other)][:80]!r}"
-            )
-        lines = {number: line.rstrip()[:-1].rstrip() for number, line in lines.items()}
-        notes.append(f"{part}: read as N-Triples, without the dots at the end of lines")
-    facts = list[Triple]()
-    for number, line in lines.items():
+    try:
+        lines = NEWLINE.split(content.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}, {part}.txt is not UTF-8: {error}") from error
+    facts, spaced = list[Triple](), set[str]()
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
         fields = line.split("\t")
         names = [field.strip() for field in fields]
-        if len(names) != FIELDS or not all(names):
+        if len(names) != FIELDS or not all(names) or TERM.fullmatch(line.strip()):
             raise InputError(
-                f"{where}, line {number}: expected head, relation and tail, separated by tabs, got "
-                f"{line[:80]!r}"
+                f"{path}, {part}.txt, line {number}: expected head, relation and tail, separated "
+                f"by tabs (N-Triples without the dot), got {line[:80]!r}"
             )
-        spaced.update(field for field, name in zip(fields, names, strict=True) if field != name)
+        spaced |= {*fields} - {*names}
         facts.append((names[0], names[1], names[2]))
-    return facts
+    if not facts:
+        raise InputError(f"{path}, {part}.txt is empty: each part needs a fact")
+    if spaced:
+        spaces = f"spaces around {count(len(spaced), 'name')} dropped, such as {min(spaced)!r}"
+        notes.append(f"{part}: {spaces}")
+    head, *others = facts
+    if not {word.casefold() for word in head} <= ENDS | RELATIONS:
+        return facts
+    line = f"{part}: line 1, {' '.join(head)},"
+    if {*head} & {name for fact in others for name in fact}:
+        notes.append(f"{line} may be names of columns, and is a fact: other lines have its names")
+        return facts
+    if head[1].casefold() not in RELATIONS:
+        raise InputError(
+            f"{path}, {part}.txt, line 1: columns must be head, relation and tail, got "
+            f"{', '.join(head)}"
+        )
+    notes.append(f"{line} is names of columns, and left out")
+    return others

@@ -131,10 +131,6 @@ class ComplEx(Scorer):
         torch.Size([1, 8])
     """
 
-    def __init__(self, n_entities: int, n_relations: int, dim: int, **options: Any) -> None:
-        super().__init__(n_entities, n_relations, dim, **options)
-        _check_even("ComplEx", dim)
-
     def query(self, entity: Tensor, relation: Tensor) -> Tensor:
         """h r, whose real part of the product with t̄ is a dot product of halves."""
         h, hi = self.entities(entity).chunk(2, 1)
@@ -237,7 +233,6 @@ class RotatE(Scorer):
 
     def __init__(self, n_entities: int, n_relations: int, dim: int, **options: Any) -> None:
         super().__init__(n_entities, n_relations, dim, **options)
-        _check_even("RotatE", dim)
         nn.init.uniform_(self.relations.weight, -math.pi, math.pi)
 
     def query(self, entity: Tensor, relation: Tensor) -> Tensor:
@@ -291,10 +286,6 @@ class RGCN(DistMult):
         self, links: LinkSet, dim: int, *, layers: int = 1, blocks: int = 4, bias: float = 0.0
     ) -> None:
         super().__init__(links.n_entities, links.n_relations, dim, bias=bias)
-        check_at_least("layers", layers, 1)
-        check_at_least("blocks", blocks, 1)
-        if dim % blocks:
-            raise InputError(f"dim of RGCN must be a multiple of its {blocks} blocks, got {dim}")
         from torch_geometric.nn import RGCNConv
 
         self.layers = nn.ModuleList(
@@ -339,11 +330,6 @@ SCORERS: dict[str, type[Scorer]] = {
     "distmult": DistMult, "complex": ComplEx, "transe": TransE, "rotate": RotatE,
 }  # fmt: skip
 """The models that are made of numbers of entities and relations, by name."""
-
-
-def _check_even(model: str, dim: int) -> None:
-    if dim % 2:
-        raise InputError(f"dim of {model} must be even, for real and imaginary halves, got {dim}")
 
 
 class LinkContrast(Draws, nn.Module):
@@ -525,16 +511,10 @@ class LinkContrast(Draws, nn.Module):
             known, names = getattr(self._links, kind), getattr(data, kind)
             if names == known or (more and names[: len(known)] == known):
                 continue
-            pairs = enumerate(zip(known, names, strict=False))
-            at = next((i for i, (mine, other) in pairs if mine != other), None)
-            differ = (
-                f"there are {len(names):,}"
-                if at is None
-                else f"number {at} is {names[at]!r} and not {known[at]!r}"
-            )
             raise InputError(
-                f"{data.name} is not the set of the model, which has {len(known):,} {kind}: "
-                f"{differ}; LinkSet.from_triples(…, {kind}=) takes names in the model's order"
+                f"{data.name} is not the set of the model: its {len(names):,} {kind} are not the "
+                f"{len(known):,} of the model, or in another order, which "
+                f"LinkSet.from_triples(…, {kind}=) takes"
             )
 
     def scores(self, queries: Queries, links: LinkSet | None = None) -> Tensor:
@@ -555,11 +535,9 @@ class LinkContrast(Draws, nn.Module):
         known = (queries.entity >= 0) & (queries.entity < ours.n_entities)
         known &= (kinds < ours.n_relations) & (heads >= 0) & (heads < 2)
         if not bool(known.all()):
-            first = int(known.long().argmin())
             raise InputError(
-                f"query {first} is of entity {int(queries.entity[first])} and relation "
-                f"{int(queries.relation[first])}, which are not both among those of the model: "
-                f"{ours.n_entities:,} entities, and 2 × {ours.n_relations:,} relations"
+                f"query {int(known.long().argmin())} is not of the model's {ours.n_entities:,} "
+                f"entities and 2 × {ours.n_relations:,} relations"
             )
         return scores_of(self.scorer, queries._replace(relation=kinds + heads * ours.n_relations))
 

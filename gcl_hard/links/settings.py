@@ -61,19 +61,11 @@ def _is_rgcn(above: Values) -> bool:
 class LinkLoss(ConfigHead):
     """What the scores are: it decides defaults of the settings of losses."""
 
-    objective: Annotated[
-        Objective,
-        Setting("infonce, or jsd, the logistic loss"),
-    ] = "infonce"
-    hardness_scale: Annotated[
-        ScoredScale | None,
-        Setting(
-            "what β sees under jsd: score, rank or anchor",
-            several=True,
-            applies=_is_jsd,
-            usual=lambda above: "score",
-        ),
-    ] = None
+    objective: Annotated[Objective, Setting("infonce, or jsd, the logistic loss")] = "infonce"
+    hardness_scale: Annotated[ScoredScale | None, Setting(
+        "what β sees under jsd: score, rank or anchor",
+        several=True, applies=_is_jsd, usual=lambda above: "score",
+    )] = None  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -97,115 +89,59 @@ class LinkConfig(RunConfig, LinkLoss):
     domain: ClassVar[Domain] = "links"
 
     dataset: Annotated[
-        str,
-        Setting("FB15k-237, …, or a folder of triples", "data", common=True, several=True),
+        str, Setting("FB15k-237, …, or a folder of triples", "data", common=True, several=True)
     ] = "FB15k-237"
     method: Annotated[str, method_setting(LINK_BASELINES, items="links", refused=_REFUSED)] = "hscl"
     protocol: Annotated[LinkProtocol, Setting("split, tested once", "split", several=True)] = (
         "split"
     )
-    encoder: Annotated[
-        str,
-        Setting(
-            "distmult, complex, transe, rotate, rgcn, or module:Name",
-            "encoder",
-            custom=True,
-            several=True,
-            common=True,
-            read_by=(UNTRAINED,),
-        ),
-    ] = "distmult"
+    encoder: Annotated[str, Setting(
+        "distmult, complex, transe, rotate, rgcn, or module:Name",
+        "encoder", custom=True, several=True, common=True, read_by=(UNTRAINED,),
+    )] = "distmult"  # fmt: skip
     dim: Annotated[
         int, Setting("width of the vectors of entities and relations", "encoder", least=1,
-                     read_by=(UNTRAINED,)),
+                     read_by=(UNTRAINED,))
     ] = 64  # fmt: skip
-    layers: Annotated[
-        int | None,
-        Setting(
-            "convolutions of rgcn over the training facts",
-            "encoder",
-            least=1,
-            read_by=(UNTRAINED,),
-            applies=_is_rgcn,
-            usual=lambda above: 1,
-        ),
-    ] = None
-    bias: Annotated[
-        float | None,
-        Setting(
-            "added to every score (jsd: -3; transe, rotate: 6, their margin)",
-            "encoder",
-            symbol="b",
-            several=True,
-            chosen=True,
-            applies=_is_jsd,
-            usual=_bias,
-            space=(-8.0, 8.0),
-        ),
-    ] = None
-    temperature: Annotated[
-        float | None,
-        Setting(
-            "γ of infonce, which divides scores",
-            above=0,
-            symbol="γ",
-            title="temperature",
-            several=True,
-            chosen=True,
-            applies=lambda above: not _is_jsd(above),
-            usual=lambda above: 2.0,
-            space=(0.5, 16.0, "log"),
-        ),
-    ] = None
+    layers: Annotated[int | None, Setting(
+        "convolutions of rgcn over the training facts",
+        "encoder", least=1, read_by=(UNTRAINED,), applies=_is_rgcn, usual=lambda above: 1,
+    )] = None  # fmt: skip
+    bias: Annotated[float | None, Setting(
+        "added to every score (jsd: -3; transe, rotate: 6, their margin)",
+        "encoder", symbol="b", several=True, chosen=True, applies=_is_jsd, usual=_bias,
+        space=(-8.0, 8.0),
+    )] = None  # fmt: skip
+    temperature: Annotated[float | None, Setting(
+        "γ of infonce, which divides scores",
+        above=0, symbol="γ", title="temperature", several=True, chosen=True,
+        applies=lambda above: not _is_jsd(above), usual=lambda above: 2.0, space=(0.5, 16.0, "log"),
+    )] = None  # fmt: skip
     candidate_pool: Annotated[
-        CandidatePool,
-        Setting("uniform, batch (its answers) or all", "training"),
+        CandidatePool, Setting("uniform, batch (its answers) or all", "training")
     ] = "uniform"
-    candidates: Annotated[
-        int | None,
-        Setting(
-            "entities drawn uniformly in a step, shared by its queries",
-            "training",
-            least=1,
-            symbol="K",
-            title="candidates",
-            several=True,
-            chosen=True,
-            applies=lambda above: above["candidate_pool"] == "uniform",
-            usual=lambda above: 512,
-            space=(64, 4096, "log"),
-        ),
-    ] = None
+    candidates: Annotated[int | None, Setting(
+        "entities drawn uniformly in a step, shared by its queries",
+        "training", least=1, symbol="K", title="candidates", several=True, chosen=True,
+        applies=lambda above: above["candidate_pool"] == "uniform", usual=lambda above: 512,
+        space=(64, 4096, "log"),
+    )] = None  # fmt: skip
     rare: Annotated[
-        bool,
-        Setting("weigh queries with few known facts more, as RotatE's code does", "training"),
+        bool, Setting("weigh queries with few known facts more, as RotatE's code does", "training")
     ] = False
-    n3: Annotated[
-        float,
-        Setting(
-            "λ of the regulariser λ Σ|x|³ of the vectors of a fact",
-            "training",
-            least=0,
-            symbol="λ",
-            title="N3 λ",
-            several=True,
-            chosen=True,
-            space=(1e-4, 0.1, "log"),
-        ),
-    ] = 0.0
+    n3: Annotated[float, Setting(
+        "λ of the regulariser λ Σ|x|³ of the vectors of a fact",
+        "training", least=0, symbol="λ", title="N3 λ", several=True, chosen=True,
+        space=(1e-4, 0.1, "log"),
+    )] = 0.0  # fmt: skip
     batch_size: Annotated[int, replace(BATCH_SIZE, help="queries in a batch")] = 512
     epochs: Annotated[int, EPOCHS] = 10
-    patience: Annotated[
-        int,
-        Setting(
-            "epochs without a better MRR of validation facts that end a run; 0: never",
-            "training",
-            least=0,
-        ),
-    ] = 0
+    patience: Annotated[int, Setting(
+        "epochs without a better MRR of validation facts that end a run; 0: never",
+        "training", least=0,
+    )] = 0  # fmt: skip
     sparse: Annotated[
-        bool,
-        Setting("update no vectors but those of a batch (SparseAdam)", "training"),
+        bool, Setting("update no vectors but those of a batch (SparseAdam)", "training")
     ] = False
 
     def check(self) -> None:
@@ -215,19 +151,13 @@ class LinkConfig(RunConfig, LinkLoss):
                 f"encoder is {', '.join(LINK_MODELS)} or your own module:Name, with the module in "
                 f"the working folder or installed, got {self.encoder!r}"
             )
-        halves = self.encoder in ("complex", "rotate") and self.dim % 2
-        if halves or (self.encoder == "rgcn" and self.dim % RGCN_BLOCKS):
-            divisor = 2 if halves else RGCN_BLOCKS
-            raise InputError(
-                f"encoder {self.encoder} needs a dim that is a multiple of {divisor}, got "
-                f"{self.dim}"
-            )
+        divisor = {"complex": 2, "rotate": 2, "rgcn": RGCN_BLOCKS}.get(self.encoder, 1)
+        if self.dim % divisor:
+            raise InputError(f"dim of {self.encoder} is a multiple of {divisor}, got {self.dim}")
         if self.sparse and (self.candidate_pool == "all" or self.encoder not in SPARSE):
-            reason = f"encoder {self.encoder}"
-            reason = "candidate-pool all" if self.encoder in SPARSE else reason
             raise InputError(
-                f"sparse updates the vectors of a batch alone ({', '.join(SPARSE)}), and {reason} "
-                f"has gradients of all: leave one of them out"
+                f"sparse updates the vectors of a batch alone, of encoders {', '.join(SPARSE)} and "
+                f"not with candidate-pool all: got {self.encoder}, {self.candidate_pool}"
             )
         if self.sparse and self.weight_decay:
             raise InputError("sparse updates go without weight-decay: leave one of them out")

@@ -25,7 +25,6 @@ from gcl_hard.core.extras import check_extra
 from gcl_hard.core.ids import checked_names, in_order
 from gcl_hard.errors import (
     InputError,
-    check_at_least,
     check_main_guard,
     check_processes,
 )
@@ -128,7 +127,7 @@ labels)
         """
         if not self.invalid:
             return None
-        first = [f"{_shown(smiles)} (number {row + 1})" for row, smiles in self.invalid[:3]]
+        first = [f"{smiles[:SHOWN]!r} (number {row + 1})" for row, smiles in self.invalid[:3]]
         return (
             f"{name}: {len(self.invalid)} of {len(self) + len(self.invalid)} SMILES cannot be read "
             f"and are left out: {', '.join(first)}{', …' * (len(self.invalid) > 3)}"
@@ -185,12 +184,6 @@ labels)
         return replace(
             self, y=labels, n_classes=int(labels.max()) + 1, class_names=(), tasks=(*tasks,)
         )
-
-
-def _shown(smiles: str) -> str:
-    """A SMILES, shortened for messages."""
-    long = f", of {len(smiles):,} letters, more than {LONGEST:,}" if len(smiles) > LONGEST else ""
-    return f"{smiles[:SHOWN] + '…' * (len(smiles) > SHOWN)!r}{long}"
 
 
 def _as_numbers(targets: Any) -> NDArray[np.float64]:
@@ -329,7 +322,7 @@ def from_smiles(
         The molecules.
 
     Raises:
-        InputError: if none is valid, if ``smiles`` is a single string or not a list of strings, and
+        InputError: if none is valid, if ``smiles`` is a single string or holds anything else, and
             for targets as in :meth:`Molecules.with_targets`.
         MissingExtraError: without rdkit.
 
@@ -337,21 +330,13 @@ def from_smiles(
         >>> from_smiles(["c1ccccc1", "C"]).edge_ptr.tolist()
         [0, 12, 12]
     """
-    check_at_least("jobs", jobs, 1)
     check_processes(jobs=jobs)
-    source: Any = smiles.item() if isinstance(smiles, np.ndarray) and smiles.ndim == 0 else smiles
-    if isinstance(source, bytes | bytearray):
-        source = source.decode(errors="backslashreplace")
-    if isinstance(source, str):
+    if isinstance(smiles, str | bytes | bytearray):
         raise InputError(
-            f"smiles must be a list of SMILES, got {smiles!r}: for one give [{source!r}]"
+            f"smiles must be a list of SMILES, got {smiles!r}: for one give [{smiles!r}]"
         )
-    if hasattr(source, "iloc"):
-        targets = in_order(targets, source.index.tolist(), "molecule", "targets")
-    try:
-        smiles = iter(smiles)
-    except TypeError as error:
-        raise InputError(f"smiles must be a list of SMILES, got {smiles!r}") from error
+    index = smiles.index.tolist() if hasattr(smiles, "iloc") else None  # type: ignore[attr-defined]
+    targets = targets if index is None else in_order(targets, index, "molecule", "targets")
     if key is None:
         with tempfile.TemporaryDirectory() as folder:
             _write(smiles, Path(folder), jobs=jobs, progress=progress)
@@ -396,7 +381,7 @@ def _write(smiles: Iterable[str], folder: Path, *, jobs: int, progress: Progress
         for file in files.values():
             file.close()
     if not nodes:
-        first = f": the first is {_shown(invalid[0].smiles)}" if invalid else ""
+        first = f": the first is {invalid[0].smiles[:SHOWN]!r}" if invalid else ""
         raise InputError(f"none of {done} SMILES is a molecule{first}; is it the right column?")
     (folder / "about.json").write_text(json.dumps({"invalid": invalid}), encoding="utf-8")
 

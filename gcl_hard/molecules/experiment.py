@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import reduce
 from operator import add
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -50,7 +50,7 @@ from gcl_hard.graphs.embedded import items_of_graphs
 from gcl_hard.graphs.models import embed
 from gcl_hard.molecules import canonical
 from gcl_hard.molecules.data import Molecules
-from gcl_hard.molecules.files import load_molecules, locate, split_checked_later
+from gcl_hard.molecules.files import load_molecules, locate
 from gcl_hard.molecules.finetuning import diverged, finetune, new_encoder, train_head
 from gcl_hard.molecules.labelled import Labelled, kernels_of
 from gcl_hard.molecules.pretraining import FileEncoder, digest_of_smiles, loaded
@@ -97,13 +97,6 @@ CLIFF_MEANS = {
 }  # fmt: skip
 
 
-class OwnTable(NamedTuple):
-    """A table of molecules: its path, and the digest of its file at the start of the command."""
-
-    path: str
-    digest: str
-
-
 class MoleculeExperiment(Experiment[MoleculeConfig, Any]):
     """Experiments on labelled molecules; methods as in ``Experiment``."""
 
@@ -123,20 +116,11 @@ class MoleculeExperiment(Experiment[MoleculeConfig, Any]):
     options: ClassVar[frozenset[str]] = frozenset({"save_encoder"})
 
     def load(self, config: MoleculeConfig, context: RunContext, user_data: Any = None) -> Labelled:
-        """The set; a table must not have changed since the command began."""
-        name = config.dataset
-        if isinstance(user_data, OwnTable):
-            if file_digest(user_data.path) != user_data.digest:
-                raise InputError(
-                    f"{user_data.path} is another file than when the command began: give the "
-                    f"command again"
-                )
-            name = user_data.path
-        with split_checked_later():
-            dataset = load_molecules(
-                name, data_dir=context.data_dir, smiles=config.smiles, targets=config.targets
-            )
-        return Labelled(dataset)
+        """The set; the user's own is the path of a table."""
+        return Labelled(load_molecules(
+            user_data or config.dataset, data_dir=context.data_dir, smiles=config.smiles,
+            targets=config.targets,
+        ))  # fmt: skip
 
     def facts(self, data: Labelled) -> dict[str, Any]:
         """Sizes, the kind of targets, the number of SMILES left out, and a digest."""
@@ -247,9 +231,6 @@ class MoleculeExperiment(Experiment[MoleculeConfig, Any]):
     ) -> Iterator[TrainedRun]:
         """Train the encoder that the runs share, and embed all molecules."""
         hardware.use_threads(context.threads, 0, 0)
-        errors = [error for run in runs if (error := _memory_error(run, data)) is not None]
-        if len(errors) == len(runs):
-            raise errors[0]
         run, config, clock = runs[0], _config(runs[0]), Clock()
 
         def on_epoch(epoch: int, loss: float) -> None:
@@ -279,8 +260,7 @@ class MoleculeExperiment(Experiment[MoleculeConfig, Any]):
         """Predictions for the test part by a probe or a supervised head."""
         run, config = trained.run, _config(trained.run)
         hardware.use_threads(context.threads, 0, 0)
-        if (error := _memory_error(run, data)) is not None:
-            raise error
+        _check_memory(run, data)
         with on_interrupt(signal.default_int_handler):  # a probe has nothing to save
             probed = trained.scores
             if probed is None:
@@ -424,11 +404,7 @@ def predict(run: Run, labelled: Labelled, embedded: NDArray[Any] | None) -> Prob
         return linear_predictions(
             _columns(run, labelled, blocks, probe), y, split, classes=classes
         )  # fmt: skip
-    try:
-        kernels = _kernels(run, labelled, blocks)
-        return kernel_predictions(kernels, y, split, classes=classes)
-    except MemoryError as error:
-        raise _too_large(run, labelled) from error
+    return kernel_predictions(_kernels(run, labelled, blocks), y, split, classes=classes)
 
 
 def _kernels(run: Run, labelled: Labelled, blocks: Sequence[Any]) -> list[Any]:
@@ -465,49 +441,36 @@ def _columns(run: Run, labelled: Labelled, blocks: Sequence[Any], probe: str) ->
     return joined if bits is None else [hstack([columns, bits], format="csr") for columns in joined]
 
 
-def _memory_error(run: Run, labelled: Labelled) -> OutOfMemory | None:
-    """The error for a run whose kernels do not fit into the free memory."""
-    needed, free = _kernel_bytes(run, labelled), hardware.available_memory()
-    if free is None or needed <= free:
-        return None
-    return _too_large(run, labelled, f", and {free / 1e9:.3g} GB are free")
-
-
-def _kernel_bytes(run: Run, labelled: Labelled) -> int:
-    """Maximum memory of the kernels of a run, without those of the set that exist already."""
+def _check_memory(run: Run, labelled: Labelled) -> None:
+    """OutOfMemory if the memory holds no kernels of all pairs, if the probe reads some."""
     config = _config(run)
     if config.method == SUPERVISED or labelled.probe_of(config) != "kernel":
-        return 0
-    n, n_train = len(labelled.y), len(labelled.split_of(run).train)
-    fixed = [OF_PAIRS[part] for part in config.parts if part in OF_PAIRS]
-    arrays = sum(name not in vars(kernels_of(labelled)) for name in fixed) + (len(fixed) > 1)
-    if (blocks := config.has_encoder + ("counts" in config.parts)) == 0:
-        return 8 * (arrays * n**2 + n_train**2)
-    return 8 * (arrays + 1 + len(GAMMAS) * blocks) * n**2  # distances, and a kernel of every width
-
-
-def _too_large(run: Run, labelled: Labelled, free: str = "") -> OutOfMemory:
-    return OutOfMemory(
-        f"{run.key}: the kernels of {len(labelled.y):,} molecules take about "
-        f"{_kernel_bytes(run, labelled) / 1e9:.3g} GB{free}: give --probe linear, or nystroem, "
-        f"which stands for an RBF kernel" + ", and leave out wl" * ("wl" in _config(run).parts)
-    )
+        return
+    blocks = config.has_encoder + ("counts" in config.parts)
+    n, free = len(labelled.y), hardware.available_memory()
+    needed = 8 * n**2 * (len(GAMMAS) * blocks + 2)  # a kernel of every width, those that are kept
+    if free is not None and needed > free:
+        raise OutOfMemory(
+            f"{run.key}: kernels of {n:,} molecules take up to {needed / 1e9:.3g} GB, and "
+            f"{free / 1e9:.3g} GB are free: give --probe linear, or nystroem"
+            + ", and leave out wl"
+            * ("wl" in config.parts)
+        )
 
 
 def _table(name: str, parts: UserParts) -> str:
     """The name of a set of molecules; ``NAME@digest`` for a table."""
     if not is_table(name) or name in parts.graphs or name in parts.names:
         return parts.names.get(name, name)
-    table = OwnTable(name, file_digest(name))
-    key = f"{Path(name).name.partition('.')[0]}@{table.digest}"
-    stem = key.partition("@")[0]
-    for other, known in parts.graphs.items():
-        if isinstance(known, OwnTable) and other.partition("@")[0] == stem:
+    stem = Path(name).name.partition(".")[0]
+    key = f"{stem}@{file_digest(name)}"
+    for other, path in parts.graphs.items():
+        if isinstance(path, str) and other.partition("@")[0] == stem:
             raise InputError(
-                f"{known.path} and {name} are both named {stem}, and results are told apart by "
-                f"this name: rename one"
+                f"{path} and {name} are both named {stem}, by which results are told apart: rename "
+                f"one"
             )
-    parts.graphs[key], parts.names[name] = table, key
+    parts.graphs[key], parts.names[name] = name, key
     return key
 
 

@@ -102,19 +102,15 @@ class Labelled:
             frameworks = scaffolds(self.molecules.smiles, chirality=order != name)
             seed = None if order == "scaffold" else int(order.removeprefix("random-"))
             return scaffold_split(frameworks, seed=seed)
-        test = self.data.test
+        test, valid = self.data.test, self.data.valid
         if self.data.unread_split is not None:
             raise InputError(f"{self.data.unread_split}: correct it, or choose another split")
-        if test is None or not test.any() or test.all():
+        if test is None or not test.any() or (test if valid is None else test | valid).all():
             raise InputError(
-                f"{self.molecules.name}: its column split has no test molecules, or only those; "
-                f"expected test, train, and valid if there is such a part"
+                f"{self.molecules.name}: its column split names no test or no training molecules"
             )
-        if (valid := self.data.valid) is not None:
-            rest = np.flatnonzero(~(test | valid))
-            if not len(rest):
-                raise InputError(f"{self.molecules.name}: its column split leaves none to train on")
-            return ThreeWaySplit(rest, np.flatnonzero(valid), np.flatnonzero(test))
+        if valid is not None:
+            return ThreeWaySplit(*map(np.flatnonzero, (~(test | valid), valid, test)))
         train = np.random.default_rng(0).permutation(np.flatnonzero(~test))
         n = max(1, round(DRAWN * len(train)))
         return ThreeWaySplit(np.sort(train[n:]), np.sort(train[:n]), np.flatnonzero(test))

@@ -36,7 +36,7 @@ from gcl_hard.graphs.protocols import build
 from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.molecules.data import Molecules, from_tu, scaffolds
 from gcl_hard.molecules.encoders import MoleculeGIN
-from gcl_hard.molecules.files import MoleculeData, load_molecules, split_checked_later
+from gcl_hard.molecules.files import MoleculeData, load_molecules
 from gcl_hard.molecules.settings import UNTRAINED
 
 GROUP_SIZE = 4
@@ -53,7 +53,7 @@ def describe(options: PretrainOptions) -> Pretraining:
     config = cast("GraphConfig", options.config)
     whole = loaded(
         options.source, data_dir=options.data_dir, jobs=options.jobs, smiles=options.smiles,
-        ids=False, unlabelled=True,
+        unlabelled=True,
     ).molecules  # fmt: skip
     chosen = drawn(len(whole), options.subset, config.data_seed, "molecules")
     if len(chosen) < 2:
@@ -137,7 +137,7 @@ def loaded(name: str, **options: Any) -> MoleculeData:
     def say(line: str) -> None:
         print(line, file=sys.stderr)
 
-    with split_checked_later(), bar_of("parsing all, once", " SMILES") as bar:
+    with bar_of("parsing all, once", " SMILES") as bar:
         data = load_molecules(name, progress=bar.update, on_columns=say, **options)
     if left_out := data.molecules.left_out(data.molecules.name):
         print(left_out, file=sys.stderr)

@@ -84,24 +84,14 @@ def _chooses_views(above: Values) -> bool:
 class MoleculeLoss(ConfigHead):
     """How pairs weigh, and which are positives."""
 
-    similarity: Annotated[
-        float,
-        Setting(
-            "κ: pairs weigh e^(κ·Tanimoto), so that similar molecules are harder",
-            least=0,
-            symbol="κ",
-            title="similarity κ",
-            several=True,
-            chosen=True,
-        ),
-    ] = 0.0
-    label_gap: Annotated[
-        tuple[float, ...] | None,
-        Setting(
-            "δ₊,δ₋: pairs of real-valued targets up to δ₊ apart are positives, beyond δ₋ negatives "
-            "(0.3,1); for several tasks by their disagreement (0.2,0.5)",
-        ),
-    ] = None
+    similarity: Annotated[float, Setting(
+        "κ: pairs weigh e^(κ·Tanimoto), so that similar molecules are harder",
+        least=0, symbol="κ", title="similarity κ", several=True, chosen=True,
+    )] = 0.0  # fmt: skip
+    label_gap: Annotated[tuple[float, ...] | None, Setting(
+        "δ₊,δ₋: pairs of real-valued targets up to δ₊ apart are positives, beyond δ₋ negatives "
+        "(0.3,1); for several tasks by their disagreement (0.2,0.5)",
+    )] = None  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -124,153 +114,82 @@ class MoleculeConfig(RunConfig, MoleculeLoss):
     baselines: ClassVar[tuple[str, ...]] = MOLECULE_BASELINES
     domain: ClassVar[Domain] = "molecules"
 
-    dataset: Annotated[
-        str,
-        Setting(
-            "BACE, CHEMBL…, all of moleculenet or cliffs, or NAME.csv",
-            "data",
-            common=True,
-            several=True,
-        ),
-    ] = "BACE"
+    dataset: Annotated[str, Setting(
+        "BACE, CHEMBL…, all of moleculenet or cliffs, or NAME.csv",
+        "data", common=True, several=True,
+    )] = "BACE"  # fmt: skip
     method: Annotated[
         str, method_setting(MOLECULE_BASELINES, items="labelled molecules", refused=_UNLABELLED)
     ] = "hscl"
     protocol: Annotated[
-        MoleculeProtocol,
-        Setting("split, tested once", "split", common=True, several=True),
+        MoleculeProtocol, Setting("split, tested once", "split", common=True, several=True)
     ] = "split"
     epochs: Annotated[
-        int | None,
-        by_method(EPOCHS, 100, 30, help="passes (30, supervised 100)"),
+        int | None, by_method(EPOCHS, 100, 30, help="passes (30, supervised 100)")
     ] = None  # type: ignore[assignment]  # it is resolved
-    lr: Annotated[
-        float | None,
-        by_method(LR, 1e-3, 3e-4, help="0.0003, supervised 0.001"),
-    ] = None  # type: ignore[assignment]
+    lr: Annotated[float | None, by_method(LR, 1e-3, 3e-4, help="0.0003, supervised 0.001")] = None  # type: ignore[assignment]
     detach_weights: Annotated[bool, DETACH_WEIGHTS] = True
     batch_size: Annotated[int, replace(BATCH_SIZE, help="molecules in a batch")] = 128
-    views: Annotated[
-        int | None,
-        Setting(
-            "views of a molecule (2)",
-            "views",
-            least=2,
-            several=True,
-            usual=lambda above: 2 if _chooses_views(above) else None,
-            canonical=lambda views, above: (
-                None if views == 2 and not _chooses_views(above) else views
-            ),
-        ),
-    ] = None
-    data_seed: Annotated[
-        int | None,
-        Setting(
-            "seed of the batch order; that of the run if not given",
-            "training",
-            least=0,
-            read_by=(SUPERVISED,),
-        ),
-    ] = None  # type: ignore[assignment]
-    neighbours: Annotated[
-        int,
-        Setting(
-            "how many of its most similar molecules follow each drawn one in its batch",
-            "training",
-            least=0,
-            several=True,
-            chosen=True,
-        ),
-    ] = 0
+    views: Annotated[int | None, Setting(
+        "views of a molecule (2)",
+        "views", least=2, several=True, usual=lambda above: 2 if _chooses_views(above) else None,
+        canonical=lambda views, above: None if views == 2 and not _chooses_views(above) else views,
+    )] = None  # fmt: skip
+    data_seed: Annotated[int | None, Setting(
+        "seed of the batch order; that of the run if not given",
+        "training", least=0, read_by=(SUPERVISED,),
+    )] = None  # type: ignore[assignment]  # fmt: skip
+    neighbours: Annotated[int, Setting(
+        "how many of its most similar molecules follow each drawn one in its batch",
+        "training", least=0, several=True, chosen=True,
+    )] = 0  # fmt: skip
     augmentations: Annotated[
         tuple[str, ...], Setting("augmentations of views, in order", "views")
     ] = ("mask-columns",)
     strength: Annotated[
         float, Setting("share that each augmentation changes", "views", space=(0.05, 0.5))
     ] = 0.2
-    encoder: Annotated[
-        str,
-        Setting(
-            "untrained, untrained:FILE.pt, or FILE-{seed}.pt of pretrain",
-            "encoder",
-            several=True,
-            common=True,
-            read_by=ENCODED,
-        ),
-    ] = UNTRAINED
-    targets: Annotated[
-        tuple[str, ...] | None,
-        Setting(
-            "columns of targets of a table; all others that are numbers if not given",
-            "data",
-            read_by=MOLECULE_BASELINES,
-            canonical=lambda columns, above: columns or None,
-        ),
-    ] = None
-    smiles: Annotated[
-        str | None,
-        Setting(
-            "column of SMILES of a table; smiles, canonical_smiles or mol if not given",
-            "data",
-            read_by=MOLECULE_BASELINES,
-        ),
-    ] = None
-    split: Annotated[
-        str | None,
-        Setting(
-            "given, scaffold, random-0 to random-2, random orders of scaffolds; "
-            "scaffold-chirality tells mirror images apart, as random-0-chirality does (given where "
-            "there is one, else scaffold)",
-            "split",
-            several=True,
-            read_by=MOLECULE_BASELINES,
-            usual=_split,
-            canonical=lambda name, above: check_option("split", name, SPLITS),
-        ),
-    ] = None
-    train_share: Annotated[
-        float,
-        Setting(
-            "share of the training part that is used",
-            "split",
-            above=0,
-            most=1,
-            several=True,
-            read_by=MOLECULE_BASELINES,
-        ),
-    ] = 1.0
-    joined: Annotated[
-        tuple[str, ...] | None,
-        Setting(
-            "none, ecfp, wl or counts (of atoms and bonds), or several, ecfp+wl, which the probe "
-            "reads beside an encoder, or beside fingerprints if all methods are: kernels are added",
-            "probe",
-            several=True,
-            read_by=PROBED,
-            canonical=_joined,
-        ),
-    ] = None
-    probe: Annotated[
-        MoleculeProbe | None,
-        Setting(
-            "kernel (SVM, SVR), linear (logistic, ridge) or nystroem, linear on features that "
-            "stand for an RBF kernel; for large sets linear, else kernel, if not given",
-            "probe",
-            read_by=PROBED,
-        ),
-    ] = None
+    encoder: Annotated[str, Setting(
+        "untrained, untrained:FILE.pt, or FILE-{seed}.pt of pretrain",
+        "encoder", several=True, common=True, read_by=ENCODED,
+    )] = UNTRAINED  # fmt: skip
+    targets: Annotated[tuple[str, ...] | None, Setting(
+        "columns of targets of a table; all others that are numbers if not given",
+        "data", read_by=MOLECULE_BASELINES, canonical=lambda columns, above: columns or None,
+    )] = None  # fmt: skip
+    smiles: Annotated[str | None, Setting(
+        "column of SMILES of a table; smiles, canonical_smiles or mol if not given",
+        "data", read_by=MOLECULE_BASELINES,
+    )] = None  # fmt: skip
+    split: Annotated[str | None, Setting(
+        "given, scaffold, random-0 to random-2, random orders of scaffolds; scaffold-chirality "
+        "tells mirror images apart, as random-0-chirality does (given where there is one, else "
+        "scaffold)",
+        "split", several=True, read_by=MOLECULE_BASELINES, usual=_split,
+        canonical=lambda name, above: check_option("split", name, SPLITS),
+    )] = None  # fmt: skip
+    train_share: Annotated[float, Setting(
+        "share of the training part that is used",
+        "split", above=0, most=1, several=True, read_by=MOLECULE_BASELINES,
+    )] = 1.0  # fmt: skip
+    joined: Annotated[tuple[str, ...] | None, Setting(
+        "none, ecfp, wl or counts (of atoms and bonds), or several, ecfp+wl, which the probe "
+        "reads beside an encoder, or beside fingerprints if all methods are: kernels are added",
+        "probe", several=True, read_by=PROBED, canonical=_joined,
+    )] = None  # fmt: skip
+    probe: Annotated[MoleculeProbe | None, Setting(
+        "kernel (SVM, SVR), linear (logistic, ridge) or nystroem, linear on features that stand "
+        "for an RBF kernel; for large sets linear, else kernel, if not given",
+        "probe", read_by=PROBED,
+    )] = None  # fmt: skip
 
     def check(self) -> None:
         """Refuse meaningless combinations."""
         if self.split == "given" and _split(self.values) == "scaffold":
             raise InputError(f"{self.dataset} has no given split: {', '.join(SPLITS[1:])}")
-        if self.targets is not None and not is_table(self.dataset):
+        if (self.targets or self.smiles) and not is_table(self.dataset):
             raise InputError(
-                f"targets are columns of files of yours, and {self.dataset} has its own"
-            )
-        if self.smiles is not None and not is_table(self.dataset):
-            raise InputError(
-                f"smiles is a column of files of yours, and {self.dataset} has its own"
+                f"targets and smiles are columns of your own tables, {self.dataset} has its own"
             )
         if self.encoder != UNTRAINED and not self.shape and not is_pretrained(self.encoder):
             raise InputError(

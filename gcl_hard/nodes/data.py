@@ -176,9 +176,8 @@ class NodeSet:
         values = self.x.values() if self.is_sparse else self.x
         if self.has_negative:
             raise InputError(
-                f"features of {self.name} have negative values, whose rows cannot be scaled to a "
-                f"sum of 1: leave them as they are, or standardise them; an encoder trained on "
-                f"scaled rows cannot embed negative values"
+                f"features of {self.name} have negative values, and rows cannot be scaled to a sum "
+                f"of 1, as an encoder trained on scaled rows reads them"
             )
         if not self.is_sparse:
             sums = self.x.sum(dim=1, keepdim=True)
@@ -213,10 +212,7 @@ class NodeSet:
         """
         if (*columns,) == self.columns:
             return self
-        x = aligned_columns(
-            self.x, self.columns, columns, field="x", name=self.name,
-            counted=lambda rows: f"{len(rows)} of {self.n_nodes} nodes",
-        )  # fmt: skip
+        x = aligned_columns(self.x, self.columns, columns, field="x", name=self.name)
         return replace(self, x=x, columns=(*columns,))
 
     def digest(self) -> str:
@@ -249,8 +245,7 @@ class NodeSet:
         x, edges = read_graph(raw, where)
         if raw.columns and len({*raw.columns}) != x.shape[1]:
             raise InputError(
-                f"{where}: columns names {len({*raw.columns})} different columns of features, and "
-                f"x has {x.shape[1]}: give each a different name"
+                f"{where}: {len({*raw.columns})} different names of {x.shape[1]} columns of x"
             )
         labels = np.full(len(x), np.nan) if raw.y is None else raw.y
         y, class_names = classes(labels, len(x), where, names=raw.class_names)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, Protocol, get_args
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor, nn
 from torch_geometric.nn import GCNConv, SAGEConv
 
-from gcl_hard.errors import check_at_least, check_number, check_option
+from gcl_hard.errors import check_at_least
 from gcl_hard.graphs.sparse import check_ends, csr, in_degree, sum_to
 from gcl_hard.nodes.views import Degrees, weights_of
 
@@ -44,11 +44,7 @@ class _Convolutions(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        check_at_least("n_features", n_features, 1)
-        check_at_least("dim", dim, 1)
         check_at_least("layers", layers, 1)
-        check_number("dropout", dropout, least=0, below=1)
-        check_option("activation", activation, get_args(Activation))
         self.out_dim = dim
         self.dropout = nn.Dropout(dropout)
         widths = [n_features, *[2 * dim] * (layers - 1), dim]
@@ -104,7 +100,7 @@ class GCN(_Convolutions):
         dropout: share of the hidden embeddings that is dropped in training.
 
     Raises:
-        InputError: for a size below 1, a share out of range or an unknown activation.
+        InputError: for no layers.
 
     Source:
         Kipf & Welling (2017), *Semi-Supervised Classification with Graph Convolutional Networks*;

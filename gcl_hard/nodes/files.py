@@ -186,9 +186,8 @@ def read_npz(path: str | Path, *, name: str | None = None) -> NodeSet:
         if locating.npz_kind(path) != "nodes":
             raise InputError(
                 f"{path} holds no graph with classes of nodes: it has "
-                f"{', '.join(sorted(stored.files)) or 'no arrays'}; expected adj_data, "
-                f"adj_indices, adj_indptr, adj_shape, attr_data, … and labels, or node_features, "
-                f"node_labels and edges"
+                f"{', '.join(sorted(stored.files))}; expected adj_…, attr_… and labels, or "
+                f"node_features, node_labels and edges"
             )
         raw = _csr_layout(stored, path) if "adj_indptr" in stored.files else _listed(stored, path)
     name = name or canonical_name(path.stem)
@@ -203,8 +202,7 @@ def _checked(nodes: NodeSet, where: str) -> NodeSet:
     if known is not None and (nodes.n_features, nodes.n_classes) != known[2:4]:
         raise InputError(
             f"{where} is not {nodes.name}: {nodes.n_features} features and {nodes.n_classes} "
-            f"classes, where it has {known.n_features} and {known.n_classes}; give another graph a "
-            f"name of its own"
+            f"classes, where it has {known.n_features} and {known.n_classes}"
         )
     return nodes
 
@@ -228,11 +226,6 @@ def _csr_layout(stored: NpzFile, path: Path) -> RawNodes:
 
 def _listed(stored: NpzFile, path: Path) -> RawNodes:
     x, ends = (array_of(stored, path, key) for key in ("node_features", "edges"))
-    if ends.ndim != 2 or ends.shape[1] != 2 or (ends.dtype.kind not in "iu" and ends.size):
-        raise InputError(
-            f"{path}: edges are {ends.dtype} {[*ends.shape]}; expected whole numbers, two nodes in "
-            f"a row, [E, 2]"
-        )
     weight = array_of(stored, path, "edge_weight") if "edge_weight" in stored.files else None
     raw = RawNodes(x, ends.T, array_of(stored, path, "node_labels"), weight, once=True)
     read = {"node_features", "edges", "node_labels", "edge_weight"}
@@ -276,24 +269,15 @@ def _csr(stored: NpzFile, path: Path, part: str) -> Any:
         array_of(stored, path, f"{part}_{field}")
         for field in ("data", "indices", "indptr", "shape")
     )
-    wrong = ""
-    if data.dtype.kind not in "biuf":
-        wrong = f"data must be numbers, not {data.dtype}"
-    elif {array.dtype.kind for array in (indices, indptr, shape)} - {"i", "u"}:
-        wrong = "indices, indptr and shape must be whole numbers"
-    elif not indptr.size or indptr.flat[-1] != indices.size:
-        wrong = f"the last of indptr must be {indices.size}, the number of indices"
-    else:
-        try:
-            matrix = sparse.csr_array((data, indices, indptr), shape=tuple(shape.tolist()))
-            matrix.check_format(full_check=True)
-        except (ValueError, TypeError, OverflowError, IndexError) as error:
-            wrong = str(error)
-    if wrong:
+    try:
+        if {array.dtype.kind for array in (indices, indptr, shape)} - {"i", "u"}:
+            raise InputError("indices, indptr and shape must be whole numbers")
+        matrix = sparse.csr_array((data, indices, indptr), shape=tuple(shape.tolist()))
+        matrix.check_format(full_check=True)
+    except (ValueError, TypeError, OverflowError, IndexError) as error:
         raise InputError(
-            f"{path}: {part}_data, {part}_indices, {part}_indptr and {part}_shape are no matrix in "
-            f"CSR format: {wrong}; save those of a scipy.sparse.csr_array"
-        )
+            f"{path}: the arrays {part}_… are no matrix in CSR format: {error}"
+        ) from error
     return matrix
 
 
@@ -303,8 +287,6 @@ def _as_presence(raw: RawNodes) -> RawNodes:
 
     x, notes = raw.x.copy(), list(raw.notes)
     values = x.data if sparse.issparse(x) else x
-    if values.dtype.kind not in "biuf":
-        return raw  # which is refused
     if ((values > 0) & (values != 1)).any():
         notes.append("features above 0 read as 1, as PyTorch Geometric does")
     values[values > 0] = 1

@@ -95,14 +95,11 @@ def _sizes(sizes: tuple[int, ...] | None, above: Values) -> tuple[int, ...] | No
 class NodeLoss(ConfigHead):
     """How the loss is averaged."""
 
-    reduction: Annotated[
-        NodeReduction,
-        Setting(
-            "mean over anchors, each by its mean over positives, or over pairs, of which the nodes "
-            "with a known label then own nearly all; over pairs of drawn anchors it is biased",
-            several=True,
-        ),
-    ] = "anchors"
+    reduction: Annotated[NodeReduction, Setting(
+        "mean over anchors, each by its mean over positives, or over pairs, of which the nodes "
+        "with a known label then own nearly all; over pairs of drawn anchors it is biased",
+        several=True,
+    )] = "anchors"  # fmt: skip
 
 
 _Views = settings_class("_Views", declared(NodeViews))
@@ -129,180 +126,91 @@ class NodeConfig(OwnTraining, _Views, RunConfig, NodeLoss):  # type: ignore[misc
     domain: ClassVar[Domain] = "nodes"
 
     dataset: Annotated[
-        str,
-        Setting(
-            "Cora, …, NAME of NAME.npz",
-            "data",
-            common=True,
-            several=True,
-        ),
+        str, Setting("Cora, …, NAME of NAME.npz", "data", common=True, several=True)
     ] = "Cora"
     method: Annotated[str, method_setting(NODE_BASELINES, items="nodes", refused=_OF_POOLS)] = (
         "hscl"
     )
     protocol: Annotated[
-        NodeProtocol,
-        Setting(
-            "transductive",
-            "split",
-            common=True,
-            several=True,
-        ),
+        NodeProtocol, Setting("transductive", "split", common=True, several=True)
     ] = "transductive"
-    epochs: Annotated[
-        int | None,
-        by_method(EPOCHS, 200, 100, help="steps, with neighbours passes (100, supervised 200)"),
-    ] = None  # type: ignore[assignment]  # it is resolved
-    lr: Annotated[
-        float | None,
-        by_method(LR, 0.01, 0.001, help="0.001, supervised 0.01"),
-    ] = None  # type: ignore[assignment]  # it is resolved
-    weight_decay: Annotated[
-        float | None,
-        by_method(WEIGHT_DECAY, 5e-4, 1e-5, help="weight decay of Adam (1e-5, supervised 5e-4)"),
-    ] = None  # type: ignore[assignment]
+    epochs: Annotated[int | None, by_method(
+        EPOCHS, 200, 100, help="steps, with neighbours passes (100, supervised 200)",
+    )] = None  # type: ignore[assignment]  # fmt: skip
+    lr: Annotated[float | None, by_method(LR, 0.01, 0.001, help="0.001, supervised 0.01")] = None  # type: ignore[assignment]  # it is resolved
+    weight_decay: Annotated[float | None, by_method(
+        WEIGHT_DECAY, 5e-4, 1e-5, help="weight decay of Adam (1e-5, supervised 5e-4)",
+    )] = None  # type: ignore[assignment]  # fmt: skip
     batch_size: Annotated[
         int, replace(BATCH_SIZE, help="nodes in a batch, with neighbours; otherwise all are one")
     ] = 1024
-    anchors: Annotated[
-        int | None,
-        Setting(
-            "nodes drawn as anchors in a step, against all nodes of both views; all if not given",
-            "training",
-            least=1,
-            several=True,
-        ),
-    ] = None
-    neighbours: Annotated[
-        tuple[int, ...] | None,
-        Setting(
-            "train on batches of nodes with so many neighbours drawn in each layer, such as 15,10; "
-            "on the whole graph if not given",
-            "training",
-            read_by=TRAINED,
-            canonical=_sizes,
-        ),
-    ] = None
-    degrees: Annotated[
-        NodeDegrees,
-        Setting(
-            "with neighbours gcn and sage normalise by the degrees of the whole graph, which is "
-            "scored, or by those of the drawn part, as PyTorch Geometric's loader and layers do",
-            "training",
-            several=True,
-            read_by=TRAINED,
-            applies=lambda above: above["neighbours"] is not None,
-            before=("part",),
-        ),
-    ] = "graph"
-    known_labels: Annotated[
-        float,
-        Setting(
-            "share of the training nodes whose label the encoder is trained with; the probe reads "
-            "all of them",
-            "training",
-            least=0,
-            most=1,
-            symbol="labels",
-            title="known labels",
-            several=True,
-            read_by=TRAINED,
-            applies=_trains_each,
-        ),
-    ] = 1.0
-    augmentations: Annotated[
-        tuple[str, ...] | None,
-        Setting(
-            "your own, module:name, applied to each view after edges and columns are dropped",
-            "views",
-            custom=True,
-            canonical=lambda names, above: names or None,
-        ),
-    ] = None
-    encoder: Annotated[
-        str,
-        Setting(
-            "gcn, sage, or your own module:Name",
-            "encoder",
-            custom=True,
-            several=True,
-            common=True,
-            read_by=ENCODED,
-        ),
-    ] = GCN
-    dim: Annotated[
-        int,
-        Setting("width of the embeddings; hidden layers have twice as much", "gin", least=1,
-                title="width of the embeddings", read_by=ENCODED),
-    ] = 128  # fmt: skip
+    anchors: Annotated[int | None, Setting(
+        "nodes drawn as anchors in a step, against all nodes of both views; all if not given",
+        "training", least=1, several=True,
+    )] = None  # fmt: skip
+    neighbours: Annotated[tuple[int, ...] | None, Setting(
+        "train on batches of nodes with so many neighbours drawn in each layer, such as 15,10; on "
+        "the whole graph if not given",
+        "training", read_by=TRAINED, canonical=_sizes,
+    )] = None  # fmt: skip
+    degrees: Annotated[NodeDegrees, Setting(
+        "with neighbours gcn and sage normalise by the degrees of the whole graph, which is "
+        "scored, or by those of the drawn part, as PyTorch Geometric's loader and layers do",
+        "training", several=True, read_by=TRAINED,
+        applies=lambda above: above["neighbours"] is not None, before=("part",),
+    )] = "graph"  # fmt: skip
+    known_labels: Annotated[float, Setting(
+        "share of the training nodes whose label the encoder is trained with; the probe reads all "
+        "of them",
+        "training", least=0, most=1, symbol="labels", title="known labels", several=True,
+        read_by=TRAINED, applies=_trains_each,
+    )] = 1.0  # fmt: skip
+    augmentations: Annotated[tuple[str, ...] | None, Setting(
+        "your own, module:name, applied to each view after edges and columns are dropped",
+        "views", custom=True, canonical=lambda names, above: names or None,
+    )] = None  # fmt: skip
+    encoder: Annotated[str, Setting(
+        "gcn, sage, or your own module:Name",
+        "encoder", custom=True, several=True, common=True, read_by=ENCODED,
+    )] = GCN  # fmt: skip
+    dim: Annotated[int, Setting(
+        "width of the embeddings; hidden layers have twice as much",
+        "gin", least=1, title="width of the embeddings", read_by=ENCODED,
+    )] = 128  # fmt: skip
     layers: Annotated[int, Setting("convolutions", "gin", least=1, read_by=ENCODED)] = 2
     activation: Annotated[Activation, Setting("relu or prelu", "gin", read_by=ENCODED)] = "relu"
-    dropout: Annotated[
-        float | None,
-        Setting(
-            "share of hidden embeddings dropped in training (0, supervised 0.5)",
-            "gin",
-            least=0,
-            below=1,
-            read_by=ENCODED,
-            usual=lambda above: 0.5 if above["method"] == SUPERVISED else 0.0,
-        ),
-    ] = None
-    projection: Annotated[
-        int | None,
-        Setting("width of the projection head's hidden layer; that of the embeddings if not given",
-                "gin", least=1),
-    ] = None  # fmt: skip
-    features: Annotated[
-        NodeFeatures,
-        Setting(
-            "scaled: rows have the sum 1; stored: as they are; auto: scaled unless some are "
-            "negative",
-            "data",
-            read_by=NODE_BASELINES,
-        ),
-    ] = "auto"
-    split: Annotated[
-        Splits | None,
-        Setting(
-            "random (10, 10 and 80 % of the nodes to train, choose and test on) or given, those "
-            "that come with the data (default of known sets with several)",
-            "split",
-            read_by=NODE_BASELINES,
-            usual=_split,
-        ),
-    ] = None
-    splits: Annotated[
-        int | None,
-        Setting(
-            "splits (20, or all that are published with a known set; 5 of methods that train an "
-            "encoder for each)",
-            "split",
-            least=1,
-            read_by=NODE_BASELINES,
-            usual=_splits,
-        ),
-    ] = None
-    score: Annotated[
-        NodeScore | None,
-        Setting(
-            "accuracy, or auc, the ROC-AUC of two classes (where the data's authors use it)",
-            "probe",
-            read_by=NODE_BASELINES,
-            usual=_score,
-        ),
-    ] = None
-    hops: Annotated[
-        tuple[int, ...] | None,
-        Setting(
-            "steps of sgc over the graph, chosen on validation nodes (1,2,3,4,6)",
-            "probe",
-            read_by=(SGC,),
-            applies=lambda above: above["method"] == SGC,
-            usual=lambda above: (1, 2, 3, 4, 6),
-            canonical=_hops,
-        ),
-    ] = None
+    dropout: Annotated[float | None, Setting(
+        "share of hidden embeddings dropped in training (0, supervised 0.5)",
+        "gin", least=0, below=1, read_by=ENCODED,
+        usual=lambda above: 0.5 if above["method"] == SUPERVISED else 0.0,
+    )] = None  # fmt: skip
+    projection: Annotated[int | None, Setting(
+        "width of the projection head's hidden layer; that of the embeddings if not given",
+        "gin", least=1,
+    )] = None  # fmt: skip
+    features: Annotated[NodeFeatures, Setting(
+        "scaled: rows have the sum 1; stored: as they are; auto: scaled unless some are negative",
+        "data", read_by=NODE_BASELINES,
+    )] = "auto"  # fmt: skip
+    split: Annotated[Splits | None, Setting(
+        "random (10, 10 and 80 % of the nodes to train, choose and test on) or given, those that "
+        "come with the data (default of known sets with several)",
+        "split", read_by=NODE_BASELINES, usual=_split,
+    )] = None  # fmt: skip
+    splits: Annotated[int | None, Setting(
+        "splits (20, or all that are published with a known set; 5 of methods that train an "
+        "encoder for each)",
+        "split", least=1, read_by=NODE_BASELINES, usual=_splits,
+    )] = None  # fmt: skip
+    score: Annotated[NodeScore | None, Setting(
+        "accuracy, or auc, the ROC-AUC of two classes (where the data's authors use it)",
+        "probe", read_by=NODE_BASELINES, usual=_score,
+    )] = None  # fmt: skip
+    hops: Annotated[tuple[int, ...] | None, Setting(
+        "steps of sgc over the graph, chosen on validation nodes (1,2,3,4,6)",
+        "probe", read_by=(SGC,), applies=lambda above: above["method"] == SGC,
+        usual=lambda above: (1, 2, 3, 4, 6), canonical=_hops,
+    )] = None  # fmt: skip
 
     def check(self) -> None:
         """Refuse meaningless combinations on nodes."""

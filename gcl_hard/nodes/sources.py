@@ -75,8 +75,7 @@ def read_graph(raw: RawNodes, where: str) -> tuple[Tensor, Edges]:
     for part, n in (("edges", raw.n_nodes), ("names", n_ids)):
         if n not in (None, len(x)):
             raise InputError(
-                f"{where}: features x have {len(x)} rows, and there are {part} of {n} nodes; "
-                f"expected a row for each node"
+                f"{where}: features x have {len(x)} rows, and there are {part} of {n} nodes"
             )
     return x, undirected(raw.ends, len(x), where, weight=raw.weight, once=raw.once)
 
@@ -117,16 +116,12 @@ def _unordered(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawNodes
 
     if isinstance(graph, Dataset):
         if len(graph) != 1:
-            raise InputError(
-                f"graph is a set of {len(graph)} graphs: give graph[0], or all as one, "
-                f"torch_geometric.data.Batch.from_data_list([*graph])"
-            )
+            raise InputError(f"graph is a set of {len(graph)} graphs: give one, such as graph[0]")
         graph = graph[0]
     if isinstance(graph, HeteroData):
         raise InputError(
-            f"graph is a HeteroData with nodes of several types "
-            f"({', '.join(map(str, graph.node_types))}): give a graph of one type, such as "
-            f"graph.to_homogeneous() makes where all have the same features"
+            "graph is a HeteroData with nodes of several types: give a graph of one type, such as "
+            "graph.to_homogeneous()"
         )
     if not hasattr(graph, "edge_index") and not hasattr(graph, "adj_t"):
         raise InputError(
@@ -229,17 +224,14 @@ def _from_networkx(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawN
     unread = {str(key) for key in (node_keys - read) | (edge_keys - {"weight"})}
     warn_of_unread(unread, of_edges="weight", stacklevel=5)
     number = {node: i for i, node in enumerate(ids)}
-    triples = [(number[u], number[v], w) for u, v, w in graph.edges(data="weight")]
-    weights = [w for *_, w in triples]
-    if weights and None in weights and any(w is not None for w in weights):
-        first = ids[triples[weights.index(None)][0]], ids[triples[weights.index(None)][1]]
+    ends = np.array([(number[u], number[v]) for u, v in graph.edges()], np.int64).reshape(-1, 2)
+    weights = [w for *_, w in graph.edges(data="weight") if w is not None]
+    if weights and len(weights) < len(ends):
         raise InputError(
-            f"graph has edges with and without a weight, first without {first[0]!r} to "
-            f"{first[1]!r}: give all edges one, or none"
+            f"{len(ends) - len(weights)} of {len(ends)} edges have no weight: give all one, or none"
         )
     return RawNodes(
-        x, np.array([(u, v) for u, v, _ in triples], np.int64).reshape(-1, 2).T, y,
-        None if None in weights or not weights else weights,
+        x, ends.T, y, weights or None,
         once=not graph.is_directed(), n_nodes=len(ids), masks=masks, ids=ids,
     )  # fmt: skip
 
@@ -252,10 +244,9 @@ def _warn_of_order(ids: Sequence[Any], parts: Mapping[str, Any]) -> None:
         if not (values is None or isinstance(values, str) or hasattr(values, "iloc"))
     ]
     if arrays and [*ids] != [*range(len(ids))]:
-        first = ", ".join(map(repr, ids[:3]))
         warnings.warn(
-            f"rows of {' and '.join(arrays)} are taken in the order of the graph's nodes, {first}"
-            f"{', …' * (len(ids) > 3)}: a pandas object is put in order by its index",
+            f"rows of {' and '.join(arrays)} are taken in the order of the graph's nodes, "
+            f"{ids[0]!r} first: a pandas object is put in order by its index",
             stacklevel=6,
         )
 
@@ -270,15 +261,11 @@ def _attribute(graph: Any, name: Any, *, missing: bool = False) -> Any:
         return None
     if lacking and not missing:
         raise InputError(
-            f"{len(lacking)} of {len(values)} nodes have no attribute {name}, first "
-            f"{lacking[0]!r}: each node needs the same features"
+            f"{len(lacking)} of {len(values)} nodes have no attribute {name}, first {lacking[0]!r}"
         )
     if missing:
         return np.array([_plain(value) for value in values], object)
-    try:
-        return np.stack([as_array(value, name).reshape(-1) for value in values])
-    except ValueError as error:
-        raise InputError(f"attribute {name} of nodes has different lengths: {error}") from error
+    return np.stack([as_array(value, name).reshape(-1) for value in values])
 
 
 def _plain(value: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self, get_args
+from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from gcl_hard.core.seeds import seed_for, seeded_globally
 from gcl_hard.core.setting import Setting
-from gcl_hard.errors import InputError, check_at_least, check_number, check_option
+from gcl_hard.errors import InputError, calling_own, check_at_least, check_number, check_option
 from gcl_hard.graphs.augment import Transform, uniform
 from gcl_hard.graphs.sparse import (
     check_ends,
@@ -24,9 +24,6 @@ from gcl_hard.graphs.sparse import (
     scaled_columns,
     sum_to,
 )
-
-if TYPE_CHECKING:
-    from torch_geometric.data import Data
 
 MOST = 0.7
 """Largest probability with which an adaptive view drops an edge or masks a column."""
@@ -190,20 +187,14 @@ class NodeViews:
     mask_columns: Annotated[
         float, _share("share of the feature columns that a view masks", symbol="columns")
     ] = 0.3
-    second_drop_edges: Annotated[
-        float | None,
-        _share(
-            "that of the second view, if it differs",
-            usual=lambda above: above["drop_edges"],
-        ),
-    ] = None
-    second_mask_columns: Annotated[
-        float | None,
-        _share(
-            "that of the second view, if it differs",
-            usual=lambda above: above["mask_columns"],
-        ),
-    ] = None
+    second_drop_edges: Annotated[float | None, _share(
+        "that of the second view, if it differs",
+        usual=lambda above: above["drop_edges"],
+    )] = None  # fmt: skip
+    second_mask_columns: Annotated[float | None, _share(
+        "that of the second view, if it differs",
+        usual=lambda above: above["mask_columns"],
+    )] = None  # fmt: skip
     adaptive: Annotated[
         bool, Setting("whether edges and columns that matter less are dropped more, as by GCA",
                       "views")
@@ -358,24 +349,18 @@ def _transformed(batch: NodeBatch, transform: Transform, generator: torch.Genera
     if batch.edge_weight is not None:
         data.edge_weight = batch.edge_weight.clone()
     name = getattr(transform, "__name__", type(transform).__name__)
-    try:
-        with seeded_globally(generator):
-            changed: Any = transform(data)
-    except Exception as error:  # from the user's code, which may raise anything
-        raise InputError(
-            f"the augmentation {name} fails on {batch.num_nodes} nodes ({type(error).__name__}: "
-            f"{error})"
-        ) from error
+    failure = f"the augmentation {name} fails on {batch.num_nodes} nodes"
+    with calling_own(failure), seeded_globally(generator):
+        changed: Any = transform(data)
     if not isinstance(changed, Data) or changed.x is None or changed.edge_index is None:
         raise InputError(
             f"the augmentation {name} must return Data with x and edge_index, got "
             f"{type(changed).__name__}"
         )
-    _check_view(name, changed, batch.num_nodes)
     if changed.x.shape != batch.x.shape or not changed.x.is_floating_point():
         raise InputError(
-            f"the augmentation {name} must return features [{', '.join(map(str, batch.x.shape))}] "
-            f"of floating point, got {[*changed.x.shape]} of {changed.x.dtype}"
+            f"the augmentation {name} must keep all nodes and columns, {[*batch.x.shape]} of "
+            f"floating point, got {[*changed.x.shape]} of {changed.x.dtype}"
         )
     x = changed.x.to_sparse_csr() if sparse and changed.x.layout == torch.strided else changed.x
     view = batch._replace(
@@ -387,25 +372,6 @@ def _transformed(batch: NodeBatch, transform: Transform, generator: torch.Genera
     after, before = _weight_between(view), _weight_between(batch)
     kept = torch.where(before > 0, after / before, 1)
     return view._replace(degrees=batch.degrees.changed(batch, view, kept))
-
-
-def _check_view(name: str, changed: Data, n: int) -> None:
-    assert changed.x is not None
-    assert changed.edge_index is not None
-    edges = changed.edge_index
-    if changed.x.shape[0] != n:
-        raise InputError(
-            f"the augmentation {name} must keep all {n} nodes, since a node is contrasted with "
-            f"itself in the other view, got {changed.x.shape[0]}"
-        )
-    if edges.numel() and not 0 <= int(edges.min()) <= int(edges.max()) < n:
-        raise InputError(f"the augmentation {name} gives an edge to a node that does not exist")
-    weight = getattr(changed, "edge_weight", None)
-    if weight is not None and len(weight) != edges.shape[1]:
-        raise InputError(
-            f"the augmentation {name} must keep a weight for each of the {edges.shape[1]} edges, "
-            f"got {len(weight)}"
-        )
 
 
 Ids = NDArray[np.int64]
@@ -448,8 +414,6 @@ class Neighbourhoods:
     def __init__(self, graph: Any, sizes: Sequence[int], *, degrees: DegreesOf = "graph") -> None:
         self.graph = NodeBatch.of(graph)
         self.sizes = tuple(sizes)
-        if not self.sizes:
-            raise InputError("neighbours are numbers, one for each layer, such as 15,10: got none")
         for size in self.sizes:
             check_at_least("neighbours", size, 1)
         check_option("degrees", degrees, get_args(DegreesOf))

@@ -51,8 +51,8 @@ def write_html(
         title=heading.removeprefix("# "), every="" if every is None else tables.html(every),
         body=body,
     )  # fmt: skip
-    with atomic_write(path) as file:
-        file.write(page.encode())
+    with atomic_write(path) as written:
+        written.write(page.encode())
     return [path]
 
 

@@ -40,7 +40,6 @@ class OnDevice(Tensor):
     """A tensor on the pretended device; ``inner`` has its values."""
 
     inner: Tensor
-    held: _Held
 
     @staticmethod
     def __new__(cls, inner: Tensor) -> OnDevice:
@@ -51,7 +50,6 @@ class OnDevice(Tensor):
             **({"storage_offset": inner.storage_offset()} if plain else {}),
         )  # fmt: skip
         wrapper.inner = inner
-        _count_bytes(wrapper, inner)
         return wrapper
 
     __torch_function__ = torch._C._disabled_torch_function_impl
@@ -88,49 +86,6 @@ class OnDevice(Tensor):
     def data(self, values: OnDevice) -> None:
         assert values.shape == self.shape
         self.inner = values.inner
-
-
-class _Memory:
-    """Bytes of the storages that wrappers stand for."""
-
-    def __init__(self) -> None:
-        self.held: Counter[int] = Counter()
-        self.bytes = self.peak = 0
-
-    def take(self, place: int, size: int) -> None:
-        self.held[place] += 1
-        if self.held[place] == 1:
-            self.bytes += size
-            self.peak = max(self.peak, self.bytes)
-
-    def free(self, place: int, size: int) -> None:
-        self.held[place] -= 1
-        if not self.held[place]:
-            del self.held[place]
-            self.bytes -= size
-
-
-memory = _Memory()
-
-
-class _Held:
-    """Counts the storage of a wrapper until the wrapper is freed."""
-
-    def __init__(self, place: int, size: int) -> None:
-        self.place, self.size = place, size
-        memory.take(place, size)
-
-    def __del__(self) -> None:
-        memory.free(self.place, self.size)
-
-
-def _count_bytes(wrapper: OnDevice, inner: Tensor) -> None:
-    if inner.layout != torch.strided:
-        return
-    storage = inner.untyped_storage()
-    place, size = storage.data_ptr(), storage.nbytes()
-    if size:
-        wrapper.held = _Held(place, size)
 
 
 class OnDeviceGenerator(torch.Generator):

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gcl_hard.graphs import GraphSet, load
 from gcl_hard.graphs.settings import GraphConfig
-from gcl_hard.graphs.training import Encoder, Result, TrainedEncoder
+from gcl_hard.graphs.training import Encoder, Result
 from gcl_hard.training.loop import Optimisation
 
 PROBES: tuple[dict[str, Any], ...] = (
@@ -76,7 +76,7 @@ def _distance(weights: dict[str, Tensor], other: dict[str, Tensor]) -> float:
 def weights(results: Sequence[Result]) -> dict[int, dict[str, Tensor]]:
     distances = {}
     for result in results:
-        assert isinstance(result.trained, TrainedEncoder)
-        state = result.trained.model.state_dict()
+        assert isinstance(result.loss, float)
+        state = result.model.state_dict()
         distances[result.number] = {k: v for k, v in state.items() if isinstance(v, Tensor)}
     return distances

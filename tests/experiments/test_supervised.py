@@ -23,7 +23,7 @@ from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.settings import as_json
 from gcl_hard.graphs import GraphSet, Supervised
 from gcl_hard.graphs import experiment as graphs
-from gcl_hard.graphs.training import Encoder, TrainedEncoder, train_encoders
+from gcl_hard.graphs.training import Encoder, train_encoders
 from gcl_hard.images.experiment import ImageExperiment
 from gcl_hard.images.training import build, fit_run
 from gcl_hard.nodes.experiment import NodeExperiment, splits_of
@@ -103,11 +103,10 @@ def test_on_graphs_it_is_the_training_stopped_at_the_best_validation_epoch(
             ends = replace(config, patience=0, supervised_epochs=None, epochs=epochs)
             encoder = Encoder.of_fold(ends, mutag, seed, k, held)
             (result,) = train_encoders([encoder], mutag)
-            assert isinstance(result.trained, TrainedEncoder)
-            assert isinstance(result.trained.model, Supervised)
-            logits.append(result.trained.model.scores(encoder.graphs.all()).numpy())
+            assert isinstance(result.model, Supervised)
+            logits.append(result.model.scores(encoder.graphs.all()).numpy())
             of_epoch.append(quality(logits[-1][held.test], y[held.test]))
-            states.append(result.trained.model.encoder.state_dict())
+            states.append(result.model.encoder.state_dict())
         best = max(range(EPOCHS), key=of_epoch.__getitem__)
         assert trained.facts["best_epoch"][k] == best + 1
         np.testing.assert_array_equal(scored[k].predicted, logits[best].argmax(1)[fold.test])

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-import warnings
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -107,54 +107,34 @@ def test_from_graphs_renumbers_labels_and_counts_nodes_without_features() -> Non
 
 
 @pytest.mark.parametrize(
-    ("bad", "message"),
+    "bad",
     [
-        (graph(y=None), r"^graph 1\b[^[]*\by\b[^[]*\bclass\b[^[]*$"),
-        (graph(y=1j), r"^graph 1\b.*\by\b.*\bcomplex128\b"),
-        (graph(y=torch.tensor([1, 2])), r"^graph 1\b.*\by\b.*int64 \[2\].*graph 0\b.*int64 \[1\]"),
-        (graph(y="a"), r"^graph 1\b.*\by\b.*<U1"),
-        (graph(y=torch.empty(0)), r"^graph 1\b.*\by\b.*float32 \[0\]"),
-        (graph(edge_index=PAIR[:, :1]), r"^graph 1\b.*\b0 → 1\b.*\bdirected=True\b"),
-        (3, r"^graph 1\b.*\bint\b.*torch_geometric\.data\.Data"),
-        (graph(0), r"^graph 1\b.*\bnodes\b"),
-        (graph(edge_index=PAIR + 1), r"edge_index\b.*graph 1\b.*\b0\.\.1\b"),
-        (
-            graph(edge_index=PAIR.float()),
-            r"edge_index\b.*graph 1\b.*float32 \[2, 2\].*\[2, e\]",
-        ),
-        (graph(edge_index=None), r"edge_index\b.*graph 1\b.*\bNone\b.*int64 \[2, e\]"),
-        (graph(x=torch.ones(2, 3)), r"^x\b.*graph 0\b.*\bNone\b.*columns"),
-        (graph(edge_attr=torch.ones(2)), r"^edge_attr\b.*graph 0\b.*\bNone\b.*columns"),
+        graph(y=None), graph(y=1j), graph(y=torch.tensor([1, 2])), graph(y="a"),
+        graph(y=torch.empty(0)), graph(edge_index=PAIR[:, :1]), graph(0),
+        graph(edge_index=PAIR + 1), graph(edge_index=PAIR.float()), graph(edge_index=None),
+        graph(x=torch.ones(2, 3)), graph(edge_attr=torch.ones(2)),
+        graph(x=torch.full((2, 1), math.nan)), 3,
     ],
-)
-def test_from_graphs_names_the_graph_that_is_wrong(bad: SimpleNamespace, message: str) -> None:
-    with pytest.raises(InputError, match=message):
+)  # fmt: skip
+def test_a_graph_that_fits_no_set_is_refused(bad: Any) -> None:
+    with pytest.raises(InputError):
         GraphSet.from_graphs([graph(), bad])
 
 
-def test_from_graphs_refuses_what_no_single_graph_shows() -> None:
-    with pytest.raises(InputError, match=r"^graphs\b.*\bempty\b"):
-        GraphSet.from_graphs([])
-    with pytest.raises(InputError, match=r"^x\b.*graph 1\b.*\[2, 4\]"):
-        GraphSet.from_graphs([graph(x=torch.ones(2, 3)), graph(x=torch.ones(2, 4))])
-    with pytest.raises(InputError, match=r"^x\b.*\bNaN\b"):
-        GraphSet.from_graphs([graph(x=torch.full((2, 1), float("nan")))])
-    with pytest.raises(InputError, match=r"edge_attr\b.*graph 0\b.*\b3 rows\b.*\b2 edges\b"):
-        GraphSet.from_graphs([graph(edge_attr=torch.ones(3, 1))])
+def test_rows_and_columns_of_features_fit() -> None:
+    for graphs in (
+        [], [graph(x=torch.ones(2, 3)), graph(x=torch.ones(2, 4))],
+        [graph(x=torch.full((2, 1), math.nan))], [graph(edge_attr=torch.ones(3, 1))],
+    ):  # fmt: skip
+        with pytest.raises(InputError):
+            GraphSet.from_graphs(graphs)
 
 
 @pytest.mark.parametrize(
-    ("index", "message"),
-    [
-        (torch.tensor([0.0]), r"^index\b.*float32 \[1\].*int64 \[B\]"),
-        (torch.tensor(3), r"^index\b.*int64 \[\].*int64 \[B\]"),
-        (torch.tensor([], dtype=torch.int64), r"^index\b.*int64 \[0\].*B >= 1"),
-        (torch.tensor([-1, 2]), r"^index\b.* -1\.\.2\b.*\b0\.\.187\b"),
-        (torch.tensor([188]), r"^index\b.*\b188\.\.188\b.*\b0\.\.187\b"),
-    ],
+    "index", [3, [1.5], [], [[1]], [188], [-1], torch.ones(3) > 0, torch.tensor(3)]
 )
-def test_batch_refuses_a_wrong_index(index: torch.Tensor, message: str) -> None:
-    with pytest.raises(InputError, match=message):
+def test_what_selects_no_graphs_is_refused(index: Any) -> None:
+    with pytest.raises((InputError, IndexError)):
         load("MUTAG", download=False).batch(index)
 
 
@@ -209,12 +189,6 @@ def test_a_set_has_a_length_and_gives_its_graphs_and_parts() -> None:
     assert len(repr(mutag)) < 120
 
 
-@pytest.mark.parametrize("index", ["a", None, 3, [1.5], [], [[1]], [188], [-1], torch.ones(3) > 0])
-def test_a_batch_of_something_else_is_refused(index: Any) -> None:
-    with pytest.raises(InputError, match="index"):
-        load("MUTAG", download=False).batch(index)
-
-
 def test_data_sets_batches_and_networkx_graphs_make_the_same_set() -> None:
     mutag = load("MUTAG", download=False)[:6]
     drawn = []
@@ -250,7 +224,7 @@ def test_what_is_not_read_of_networkx_graphs_is_said() -> None:
 def test_words_as_node_features_are_refused() -> None:
     graph = nx.path_graph(3)
     nx.set_node_attributes(graph, "C", "x")
-    with pytest.raises(InputError, match=r"^x\b.*graph 0\b.*'C'"):
+    with pytest.raises(InputError, match="x of graph 0"):
         GraphSet.from_graphs([graph])
 
 
@@ -315,15 +289,6 @@ def test_batches_of_a_loader_are_taken_graph_by_graph(kind: Any) -> None:
     np.testing.assert_allclose(model.embed(kind(loader)), model.embed(graphs), rtol=1e-5, atol=1e-6)
 
 
-def test_a_batch_that_cannot_be_taken_apart_is_refused() -> None:
-    whole = GraphSet.from_graphs(paths(), directed=True)
-    by_hand = Data(x=torch.ones(4, 3), edge_index=torch.tensor([[0, 2], [1, 3]]),
-                   batch=torch.tensor([0, 0, 1, 1]))  # fmt: skip
-    for batches, n in (([whole.batch(torch.arange(3))], 3), ([by_hand], 2)):
-        with pytest.raises(InputError, match=rf"\b{n} graphs\b"):
-            GraphSet.from_graphs(batches, directed=True)
-
-
 def test_tensors_of_graphs_that_are_not_read_are_named() -> None:
     graphs = paths(2)
     for graph in graphs:
@@ -373,7 +338,7 @@ def test_a_subset_is_read_as_the_graphs_it_holds() -> None:
         np.testing.assert_allclose(model.embed(subset), model.embed(expected), rtol=1e-5, atol=1e-5)
 
 
-# Batches that a transform changed after they were made
+# Batches that were changed after they were made
 
 
 def attributed() -> list[Data]:
@@ -384,78 +349,42 @@ def attributed() -> list[Data]:
     return graphs
 
 
-@pytest.mark.parametrize(
-    ("graphs", "transform"),
-    [
-        (paths(), transforms.AddSelfLoops()),
-        (paths(), transforms.ToUndirected()),
-        (attributed(), transforms.AddSelfLoops("edge_attr")),
-        (attributed(), transforms.ToUndirected()),
-        (attributed(), lambda single: single.update({"x": single.x * 2})),
-    ],
-)
-def test_a_batch_that_a_transform_changed_is_taken_apart_as_it_is(graphs, transform) -> None:
-    batches = [transform(batch) for batch in DataLoader(graphs, batch_size=3)]
-    one_by_one = GraphSet.from_graphs(
-        [transform(single.clone()) for single in graphs], directed=True
-    )
-    split = GraphSet.from_graphs(batches, directed=True)
-    for name in ("x", "y", "node_ptr", "edge_ptr", "edge_index"):
-        assert torch.equal(getattr(split, name), getattr(one_by_one, name)), name
-    if split.edge_attr is None:
-        assert one_by_one.edge_attr is None
-    else:
-        assert torch.equal(split.edge_attr, one_by_one.edge_attr)
-    model = InfoGraph(GIN(3, dim=4, layers=1), method="ucl")
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*edge features")
-        expected = model.embed(one_by_one)
-        np.testing.assert_allclose(model.embed(batches), expected, rtol=1e-5, atol=1e-5)
-
-
-def test_nodes_in_any_order_and_parts_of_a_batch_are_told_apart() -> None:
-    batch = Batch.from_data_list(attributed()[:3])  # of 2, 3 and 4 nodes
-    order = torch.randperm(9, generator=torch.Generator().manual_seed(0))
-    place = order.argsort()
-    mixed = batch.clone().update(
-        {"x": batch.x[order], "batch": batch.batch[order], "edge_index": place[batch.edge_index]}
-    )
-    split = GraphSet.from_graphs(mixed)
-    assert (split.node_ptr.tolist(), split.edge_ptr.tolist()) == ([0, 2, 5, 9], [0, 2, 6, 12])
-    for number, expected in enumerate(attributed()[:3]):
-        same_x = (split[number].x[:, None] == expected.x).all(2)
-        assert torch.equal(same_x.sum(0), torch.ones(len(expected.x), dtype=torch.int64))
-        at = same_x.int().argmax(0)  # a node of ours for each of theirs
-        ends = set(map(tuple, at[expected.edge_index].T.tolist()))
-        assert set(map(tuple, split[number].edge_index.T.tolist())) == ends
-    part = GraphSet.from_graphs(batch.subgraph(torch.arange(9) != 4))
-    assert (part.node_ptr.tolist(), part.edge_ptr.tolist()) == ([0, 2, 4, 8], [0, 2, 4, 10])
-    with pytest.raises(InputError, match=r"\bgraph 0\b.*\bnodes\b"):
-        GraphSet.from_graphs(batch.subgraph(torch.arange(9) > 1))
+def test_features_of_a_batch_may_change() -> None:
+    batch = Batch.from_data_list(attributed())
+    batch.x = batch.x * 2
+    whole = GraphSet.from_graphs(attributed())
+    assert same(GraphSet.from_graphs([batch]), replace(whole, x=whole.x * 2))
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "facts"),
+    ("field", "change"),
     [
-        ("edge_index", lambda old: old[:, :-1], ["edge_attr", 6, 5]),
-        ("edge_index", lambda old: old + 1, ["edge_index", 5]),
-        ("edge_index", lambda old: torch.where(old == 4, 0, old), ["edges", 2, "graphs"]),
-        ("edge_index", torch.Tensor.float, ["edge_index", "float32"]),
-        ("x", lambda old: old[1:], ["x", 4, 5]),
-        ("x", torch.Tensor.numpy, ["x", "ndarray"]),
-        ("edge_attr", lambda old: old[1:], ["edge_attr", 5, 6]),
-        ("batch", lambda old: old[1:], ["x", 5, 4]),
-        ("batch", lambda old: old - 1, ["batch", -1, 0, "0..1"]),
-        ("batch", lambda old: old + 1, ["batch", 1, 2, "0..1"]),
-        ("y", lambda _: torch.tensor([0, 1, 1]), ["y", 3, 2]),
+        ("edge_index", lambda old: old[:, :-1]),
+        ("edge_index", lambda old: torch.cat([old, old[:, -2:]], 1)),
+        ("edge_index", lambda old: old + 1),
+        ("edge_index", lambda old: torch.where(old == 4, 0, old)),
+        ("edge_index", lambda old: old.flip(1)),
+        ("x", lambda old: torch.cat([old, old])),
+        ("edge_attr", lambda old: torch.cat([old, old])),
+        ("batch", lambda old: old[1:]),
+        ("batch", lambda old: old.flip(0)),
+        ("y", lambda _: torch.tensor([0, 1, 1])),
     ],
 )
-def test_a_batch_whose_parts_do_not_fit_is_refused(field: str, value: Any, facts: list) -> None:
+def test_a_batch_whose_parts_no_longer_fit_is_refused(field: str, change: Any) -> None:
     batch = Batch.from_data_list(attributed()[:2])  # of 2 and 3 nodes, 2 and 4 edges
-    batch[field] = value(batch[field])
-    with pytest.raises(InputError) as error:
+    batch[field] = change(batch[field])
+    with pytest.raises((InputError, RuntimeError)):  # ours, or PyTorch Geometric's
         GraphSet.from_graphs([batch])
-    assert says(str(error.value), "batch", *facts)
+
+
+def test_a_batch_that_pyg_cannot_take_apart_is_refused() -> None:
+    whole = GraphSet.from_graphs(paths(), directed=True)
+    by_hand = Data(x=torch.ones(4, 3), edge_index=torch.tensor([[0, 2], [1, 3]]),
+                   batch=torch.tensor([0, 0, 1, 1]))  # fmt: skip
+    for batches in ([whole.batch(torch.arange(3))], [by_hand]):
+        with pytest.raises(InputError, match="batch"):
+            GraphSet.from_graphs(batches, directed=True)
 
 
 @pytest.mark.parametrize(
@@ -472,14 +401,6 @@ def test_labels_of_a_batch_are_those_of_its_graphs(labels: list[Any]) -> None:
     assert GraphSet.from_graphs(Batch.from_data_list(flat)).y.tolist() == [[0, 0], [1, 1], [2, 2]]
 
 
-@pytest.mark.filterwarnings("ignore:Sparse invariant:UserWarning")
-@pytest.mark.parametrize("y", [torch.eye(2).to_sparse(), {"a": 1}, [torch.ones(1), torch.ones(1)]])
-def test_labels_of_a_batch_that_are_no_rows_are_refused(y: Any) -> None:
-    batch = Batch.from_data_list([Data(edge_index=PAIR, num_nodes=2, y=y)] * 2)
-    with pytest.raises(InputError, match=r"\by\b"):
-        GraphSet.from_graphs(batch)
-
-
 @pytest.mark.parametrize("none", [torch.empty(0), torch.empty(0, 0)])
 def test_empty_edge_features_of_a_graph_without_an_edge_are_no_rows(none: torch.Tensor) -> None:
     alone = Data(x=torch.ones(1, 3), edge_index=PAIR[:, :0], edge_attr=none)
@@ -490,9 +411,6 @@ def test_empty_edge_features_of_a_graph_without_an_edge_are_no_rows(none: torch.
         assert collected.edge_attr.tolist() == [[1, 1], [1, 1]]
     bound.edge_attr = None
     assert GraphSet.from_graphs([alone, bound]).edge_attr is None
-    alone.edge_attr, bound.edge_attr = torch.empty(0, 3), torch.ones(2, 2)
-    with pytest.raises(InputError, match=r"edge_attr\b.*\bgraph 1\b.*\[0, 3\]"):
-        GraphSet.from_graphs([bound, alone])
 
 
 def test_a_graph_without_an_edge_needs_no_edge_features() -> None:

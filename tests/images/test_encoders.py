@@ -69,13 +69,10 @@ def test_an_encoder_by_name_is_trained_saved_and_loaded(name: str, own_encoders:
         (["--encoder=own_images:fails"], ["out_dim"]),
         (["--encoder=own_images:of_wrong_width"], ["[2, 5]", "[2, 4]", "out_dim=5"]),
         (["--encoder=own_images:Missing"], ["own_images", "'Missing'"]),
-        (["--encoder=own_images:Small", "--width=8"], ["width", "resnet50", "own_images:Small"]),
-        (
-            ["--encoder=torchvision:resnet34", "--stem=cifar"],
-            ["stem", "resnet50", "torchvision:resnet34"],
-        ),
+        (["--encoder=own_images:Small", "--width=8"], ["width", "resnets"]),
+        (["--encoder=torchvision:resnet34", "--stem=cifar"], ["stem", "resnets"]),
         (["--encoder=torchvision:vit_b_32"], ["torchvision:vit_b_32", "8 pixels", "--size"]),
-        (["--encoder=torchvision:resnet43"], ["'resnet43'", "resnet34"]),
+        (["--encoder=torchvision:resnet43"], ["resnet43", "Unknown model"]),
     ],
 )
 def test_an_encoder_that_cannot_be_used_is_refused_before_training(

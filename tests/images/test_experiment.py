@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-import shutil
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +26,6 @@ from gcl_hard.images.training import build, majority
 from gcl_hard.losses.methods import METHODS
 from tests.experiments.made import context
 from tests.experiments.tiny_images import (
-    Command,
     Execute,
     Ran,
     Tiny,
@@ -213,12 +210,6 @@ def test_a_switch_trains_another_encoder(settings: dict[str, Any], run: Execute)
     assert np.isfinite(ran.trained.losses).all()
 
 
-def test_the_memory_format_changes_nothing_but_rounding(run: Execute) -> None:
-    result, other = run(small(epochs=1)), run(small(epochs=1, channels_last=False))
-    for key, weight in result.weights.items():
-        torch.testing.assert_close(weight, other.weights[key], rtol=1e-3, atol=1e-4)
-
-
 def test_workers_change_nothing(run: Execute) -> None:
     result, other = run(small()), run(small(), loader_workers=1)
     assert same_bits(result.weights, other.weights)
@@ -262,14 +253,6 @@ def test_majority_is_the_share_of_the_most_frequent_training_class() -> None:
     assert (score.test.tolist(), score.predicted.tolist()) == ([*range(8)], [1] * 8)
 
 
-def test_majority_of_a_data_set_equals_counting(run: Execute, digits: ImageData) -> None:
-    counts = np.bincount(digits.probe.labels.numpy())
-    expected = np.mean(digits.test.labels.numpy() == counts.argmax())
-    ran = run(small("majority"))
-    assert ran.score.accuracy == pytest.approx(expected)
-    assert (ran.trained.losses, ran.trained.curve, ran.saved) == ((), (), {})
-
-
 @pytest.mark.parametrize("solver", ["adam", "logistic"])
 def test_pixels_are_probed_as_they_are(solver: Any, run: Execute, digits: ImageData) -> None:
     config = small("pixels", probe=solver)
@@ -289,29 +272,6 @@ def test_pixels_are_probed_as_they_are(solver: Any, run: Execute, digits: ImageD
     assert score.accuracy == np.mean(score.predicted == digits.test.labels.numpy())
 
 
-@pytest.mark.parametrize(
-    ("config", "cpu", "advised"),
-    [
-        ({"precision": "bf16"}, "AVX2", True),
-        ({"precision": "bf16"}, "DEFAULT", True),
-        ({"precision": "bf16"}, "AVX512", False),
-        ({"precision": "fp32"}, "AVX2", False),
-        ({"precision": "bf16", "method": "pixels"}, "AVX2", False),
-    ],
-)
-def test_bf16_on_a_cpu_without_it_is_advised_against(
-    config: dict[str, Any],
-    cpu: str,
-    advised: bool,
-    digits: ImageData,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: cpu)
-    monkeypatch.setattr("platform.machine", lambda: "x86_64")
-    advice = ImageExperiment().advice(ImageConfig(dataset="digits", **config), digits)
-    assert ("--precision fp32" in (advice or "")) == advised
-
-
 def test_test_images_that_are_training_images_are_counted(digits: ImageData) -> None:
     def advice(images: Tensor) -> str:
         data = replace(digits, test=Split(images, digits.test.labels))
@@ -323,12 +283,6 @@ def test_test_images_that_are_training_images_are_counted(digits: ImageData) -> 
     assert says(advice(images), f"3 of {len(images)} test images", "training images")
     images[0, 0, 0, 0] ^= 1
     assert says(advice(images), f"2 of {len(images)} test images", "training images")
-
-
-def test_an_untrained_encoder_is_scored_without_training(run: Execute) -> None:
-    ran = run(small("untrained"))
-    assert (ran.trained.losses, ran.trained.curve, ran.reports) == ((), (), [])
-    assert not list(ran.context.output.iterdir())
 
 
 @pytest.mark.parametrize("baseline", IMAGE_BASELINES)
@@ -386,10 +340,6 @@ def test_the_last_point_is_a_vote_of_training_images_for_held_out_ones(
     assert ran.trained.curve[-1] == (2, pytest.approx(expected))
 
 
-def test_an_inner_run_has_no_curve(run: Execute) -> None:
-    assert run(small(), inner=True).trained.curve == ()
-
-
 def test_too_few_images_for_a_curve_are_trained_on_without(run: Execute, digits: ImageData) -> None:
     rows = torch.cat([(digits.probe.labels == c).nonzero().flatten()[:4] for c in range(10)])
     few = digits.probe.take(rows)
@@ -417,108 +367,7 @@ def test_a_saved_encoder_gives_the_embeddings_that_were_scored(
     assert config == json.loads(json.dumps(asdict(small())))
 
 
-def test_no_encoder_is_kept_unless_asked_for(run: Execute) -> None:
-    assert run(small("ucl"), save_encoder=False).saved == {}
-
-
 # Runs that are stopped
-
-
-SAVING = ("--checkpoint-minutes=0", "--class-pairs=true", "--save-encoder")
-STEPS = 6  # of two epochs
-CONFIG_OF_ANOTHER = ("--lr=0.01", *SAVING)
-
-
-@pytest.fixture
-def command(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Command:
-    return Command(tmp_path, capsys, monkeypatch)
-
-
-def ended(command: Command) -> dict[str, Any]:
-    """What a run ends with, its times left out; no state is left behind."""
-    (record,) = command.files("*_seed0.json")
-    (encoder,) = command.files("*_seed0.pt")
-    assert command.files("*.ckpt") == []
-    content = json.loads(record.read_text(encoding="utf-8"))
-    same = ("scores", "fold_c", "final_losses", "curve", "config", "data")
-    weights = torch.load(encoder, weights_only=True)["encoder"]
-    return {name: content[name] for name in same} | {k: v.tolist() for k, v in weights.items()}
-
-
-def undisturbed(command: Command) -> dict[str, Any]:
-    output, command.output = command.output, command.folder / "undisturbed"
-    assert command(*SAVING) == 0
-    assert command.steps == STEPS
-    whole = ended(command)
-    command.output = output
-    assert len(whole["curve"]) == 2
-    return whole
-
-
-@pytest.mark.parametrize("step", [2, 4, 5])  # within epoch 1, after it, within epoch 2
-def test_a_resumed_seed_ends_as_an_undisturbed_one(step: int, command: Command) -> None:
-    command.interrupted(step, *SAVING)
-    assert len(command.files("*_seed0.ckpt")) == 1
-    assert command.files("*.json") == []
-    assert command(*SAVING) == 0
-    assert command.steps == STEPS - (step - 1)
-    assert ended(command) == undisturbed(command)
-
-
-def test_a_seed_stopped_twice_and_then_while_it_is_scored(
-    command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def stop(*_: Any, **__: Any) -> None:
-        raise KeyboardInterrupt
-
-    command.interrupted(3, *SAVING)
-    command.interrupted(2, *SAVING)
-    with monkeypatch.context() as patch:
-        patch.setattr(image_training, "linear_probe", stop)
-        assert command(*SAVING) == 130
-    assert command(*SAVING) == 0
-    assert command.steps == 0
-    assert ended(command) == undisturbed(command)
-
-
-def test_another_experiment_leaves_a_checkpoint_as_it_is(command: Command) -> None:
-    command.interrupted(4, *SAVING)
-    (path,) = command.files("*.ckpt")
-    content = path.read_bytes()
-    assert command(*SAVING, "--lr=0.01") == 0
-    assert command.steps == STEPS
-    assert path.read_bytes() == content
-
-
-def test_force_starts_over(command: Command) -> None:
-    command.interrupted(4, *SAVING)
-    assert command("--force", *SAVING) == 0
-    assert command.steps == STEPS
-    assert ended(command) == undisturbed(command)
-
-
-def test_a_seed_stopped_before_its_first_checkpoint_begins_anew(command: Command) -> None:
-    command.interrupted(1, *SAVING)
-    assert command.files() == []
-    assert command(*SAVING) == 0
-    assert ended(command) == undisturbed(command)
-
-
-def test_finished_seeds_are_not_touched_by_a_rerun(command: Command) -> None:
-    command.interrupted(STEPS + 2, "--seeds=2", *SAVING)
-    (first,) = command.files("*_seed0.json")
-    content = first.read_bytes()
-    assert [path.name[-10:] for path in command.files("*.ckpt")] == ["seed1.ckpt"]
-    assert command("--seeds=2", *SAVING) == 0
-    assert command.steps == STEPS - 1
-    assert first.read_bytes() == content
-
-
-def test_training_that_takes_less_than_the_interval_leaves_nothing(command: Command) -> None:
-    command.interrupted(5, "--checkpoint-minutes=10")
-    assert command.files() == []
 
 
 @pytest.mark.parametrize("after", [2, 4, 5])
@@ -526,7 +375,7 @@ def test_training_that_is_asked_to_stop_saves_a_checkpoint_first(
     after: int, tmp_path: Path, digits: ImageData
 ) -> None:
     """Whatever the time between checkpoints: by Ctrl-C, that is."""
-    run, shares = Run(small(), 3), list[float]()
+    run, shares = Run(small(class_pairs=True), 3), list[float]()
     options = {"save_encoder": True, "monitor_every": 1}
 
     def execute(folder: str, stop: int, **more: Any) -> Any:
@@ -550,53 +399,3 @@ def test_training_that_is_asked_to_stop_saves_a_checkpoint_first(
     for embedding, other in zip(resumed.embeddings, whole.embeddings, strict=True):
         np.testing.assert_array_equal(embedding, other)
     assert same_bits(*(run_result.encoders["encoder"] for run_result in (resumed, whole)))
-
-
-# What cannot be gone on from
-
-
-def cannot_go_on(command: Command) -> str:
-    """The one message; the file is left as it is."""
-    (path,) = command.files("*.ckpt")
-    content = path.read_bytes()
-    message = command.refuses(*SAVING)
-    assert path.read_bytes() == content
-    assert str(path) in message
-    assert "remove" in message
-    return message
-
-
-def test_a_checkpoint_of_another_config_is_refused(command: Command) -> None:
-    command.interrupted(4, *SAVING)
-    (checkpoint,) = command.files("*.ckpt")
-    checkpoint.unlink()
-    command.interrupted(4, *CONFIG_OF_ANOTHER)
-    (other,) = command.files("*.ckpt")
-    shutil.move(other, checkpoint)
-    assert re.search(r"\blr 0\.01\D+0\.001\b", cannot_go_on(command))
-
-
-def test_a_checkpoint_of_a_newer_version_is_refused(command: Command) -> None:
-    command.interrupted(4, *SAVING)
-    (path,) = command.files("*.ckpt")
-    whole = torch.load(path, weights_only=True)
-    torch.save({**whole, "schema_version": whole["schema_version"] + 1}, path)
-    assert "upgrade gcl_hard" in cannot_go_on(command)
-
-
-@pytest.mark.parametrize("share", [0.0, 0.5, 0.99])
-def test_a_truncated_checkpoint_is_refused(share: float, command: Command) -> None:
-    command.interrupted(4, *SAVING)
-    (path,) = command.files("*.ckpt")
-    content = path.read_bytes()
-    path.write_bytes(content[: int(share * len(content))])
-    assert says(cannot_go_on(command), "damaged")
-
-
-def test_a_checkpoint_of_other_data_is_refused(command: Command) -> None:
-    command.interrupted(4, *SAVING)
-    (path,) = command.files("*.ckpt")
-    whole = torch.load(path, weights_only=True)
-    whole["run"]["data"] = "of others"
-    torch.save(whole, path)
-    assert says(cannot_go_on(command), "data of others")

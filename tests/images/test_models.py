@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
@@ -58,62 +56,6 @@ def test_an_encoder_that_does_not_fit_is_named(call, message: str) -> None:  # t
         call()
 
 
-@pytest.mark.parametrize(
-    ("change", "facts"),
-    [
-        (Tensor.double, ["torch.float64"]),
-        (lambda x: (255 * x).byte(), ["torch.uint8"]),
-        (lambda x: x.permute(0, 2, 3, 1), [6, 8, 8, 3]),
-        (lambda x: x[:, :1], [6, 1, 8, 8]),
-        (lambda x: x[0], [3, 8, 8]),
-        (Tensor.numpy, ["ndarray"]),
-    ],
-)
-@pytest.mark.parametrize("one_forward", [True, False])
-@pytest.mark.parametrize("supervised", [True, False])
-def test_views_that_an_encoder_does_not_take_are_named(
-    change: Callable[[Tensor], Any], facts: list[object], *, one_forward: bool, supervised: bool
-) -> None:
-    encoder, both = fast_net(4), pair()
-    model = (
-        ImageClassifier(encoder, 3, one_forward=one_forward)
-        if supervised
-        else ImageContrast(encoder, one_forward=one_forward)
-    )
-    wrong = ViewPair(change(both.first), change(both.second), both.labels)
-    with pytest.raises(InputError) as caught:
-        model(wrong)
-    assert says(str(caught.value), "views", *facts)
-
-
-def test_an_encoder_of_ones_own_may_take_other_views() -> None:
-    class Bytes(Flat):
-        def forward(self, x: Tensor) -> Tensor:
-            return super().forward(x.permute(0, 3, 1, 2).float() / 255)
-
-    both = pair()
-    first, second = ((255 * x).byte().permute(0, 2, 3, 1) for x in both.views)
-    assert ImageContrast(Bytes(), 6)(ViewPair(first, second, both.labels)).isfinite()
-    doubles = ViewPair(both.first.double(), both.second.double(), both.labels)
-    assert ImageContrast(fast_net(4)).double()(doubles).isfinite()
-
-
-def test_a_classifier_takes_labels_of_any_kind_but_real_numbers() -> None:
-    model, both = ImageClassifier(fast_net(4), 3).eval(), pair()
-    expected = model(both)
-    for labels in (both.labels.tolist(), both.labels.numpy()):
-        assert torch.equal(model(ViewPair(both.first, both.second, labels)), expected)
-    with pytest.raises(InputError) as caught:
-        model(ViewPair(both.first, both.second, both.labels.float()))
-    assert says(str(caught.value), "labels", "integers", "torch.float32")
-
-
-def test_a_fault_of_the_encoder_itself_stays_one() -> None:
-    model = ImageContrast(nn.Sequential(nn.Flatten(), nn.Linear(5, 6)), 6)
-    with pytest.raises(RuntimeError, match="shapes"):
-        model(pair())
-
-
 @pytest.mark.parametrize("kind", ["Split", "ImageSet"])
 def test_images_that_are_no_views_yet_are_told_how_to_be_trained_on(kind: str) -> None:
     split = Split(torch.zeros(8, 3, 8, 8, dtype=torch.uint8), torch.arange(8) % 2)
@@ -155,13 +97,6 @@ def test_one_pass_or_two_differ_by_batchnorm_alone() -> None:
     separate.load_state_dict(joint.state_dict())
     separate.eval()
     torch.testing.assert_close(joint(both), separate(both))
-
-
-def test_labels_are_read_only_where_they_are_needed() -> None:
-    unlabelled = ViewPair(*torch.rand(2, 4, 3, 8, 8), torch.full((4,), -1))
-    assert ImageContrast(Flat(), 6, method="hucl")(unlabelled).isfinite()
-    with pytest.raises(InputError, match="labels"):
-        ImageContrast(Flat(), 6, method="scl")(unlabelled)
 
 
 def test_a_loss_of_ones_own_and_a_schedule() -> None:

@@ -5,11 +5,8 @@ from __future__ import annotations
 import csv
 import gzip
 import math
-import pickle
 import re
-import time
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -159,12 +156,6 @@ def test_what_is_outside_the_vocabulary_is_unknown_and_codes_stay_inside_it() ->
     assert charge == element == molecules.UNKNOWN
 
 
-def test_a_long_molecule_costs_its_own_length_alone() -> None:
-    long, short = "C" * 3000, ["C"] * 600
-    sizes = [len(pickle.dumps(from_smiles(smiles))) for smiles in (short, [long, *short], [long])]
-    assert sizes[1] < sizes[0] + 2 * sizes[2]
-
-
 def test_what_is_no_molecule_is_named_and_its_targets_are_left_out() -> None:
     targets = [[1.0, np.nan], [2, 2], [3, 3], [4, 4], [5, 5]]
     read = from_smiles(["CC", "no", "O", "", "CCO\nCC"], targets)
@@ -189,23 +180,12 @@ def test_targets_of_pandas_are_found_by_the_index_of_the_smiles() -> None:
     assert from_smiles(twice, targets.set_axis([0, 0, 1, 1])).y.tolist() == [1, 5, 7]
 
 
-@pytest.mark.parametrize(
-    "endless", ["C" * 10**5, "C" + "(C" * 5000 + ")" * 5000, "C." * 10**5 + "C", "[" * 10**6]
-)
-def test_a_smiles_without_end_is_left_out_by_its_length(endless: str) -> None:
-    begun = time.monotonic()
-    read = from_smiles(["CC", endless, "c1ccccc1"])
-    assert time.monotonic() - begun < 10  # the first took RDKit minutes
-    assert [smiles.row for smiles in read.invalid] == [1]
+def test_a_smiles_of_more_than_3000_letters_is_left_out() -> None:
+    read = from_smiles(["C" * 3000, "C" * 3001, "C" + "(C" * 5000 + ")" * 5000])
+    assert read.rows.tolist() == [0]  # the last would take RDKit minutes
     message = read.left_out("mine")
     assert message is not None
-    assert f"{len(endless):,} letters" in message
     assert len(message) < 250
-    assert from_smiles(["C" * 3000, "C" * 3001]).rows.tolist() == [0]
-
-
-def test_a_chain_has_no_scaffold() -> None:
-    assert scaffolds(["C" * 3000, "C1CC1C"]) == ["", "C1CC1"]
 
 
 @pytest.mark.parametrize("smiles", [[], ["no", "neither"]])
@@ -424,11 +404,11 @@ def test_a_file_says_what_its_targets_are(
         (["smiles,b", "C"], {}, ["mine.csv", "line 2", 1, 2]),
         (["smiles,b", "no,1"], {}, ["SMILES", 1, "'no'"]),
         ([], {}, ["mine.csv", "empty", "names"]),
-        (["smiles,y,y", "C,1,2"], {}, ["mine.csv", 2, "named y"]),
-        (["smiles,y,y", "C,1,2"], {"targets": ["y"]}, ["mine.csv", 2, "named y"]),
+        (["smiles,y,y", "C,1,2"], {}, ["mine.csv", "y and y", "rename"]),
+        (["smiles,y,y", "C,1,2"], {"targets": ["y"]}, ["mine.csv", "y and y", "rename"]),
         (["smiles,y,SMILES", "C,1,C"], {}, ["smiles", "SMILES", "rename"]),
         (["smiles,y,split,Split", "C,1,a,b"], {}, ["split", "Split", "rename"]),
-        (["smiles,y", "C,1e39"], {}, ["column y", "finite", "1e39"]),
+        (["smiles,y", "C,1e39"], {}, ["finite", "1e+39"]),
     ],
 )
 def test_a_file_that_does_not_fit_is_refused(
@@ -444,57 +424,20 @@ def test_a_file_that_does_not_fit_is_refused(
 
 def test_a_column_that_numbers_the_rows_is_no_target(tmp_path: Path) -> None:
     path = write(tmp_path / "mine.csv", ["ID,smiles,a", "7,C,1.5", "8,CC,0.5", "9,CCC,2"])
-    with pytest.warns(UserWarning, match=r"mine\.csv\b.*\bcolumn ID\b.*\btargets\b"):
+    with pytest.warns(UserWarning, match=r"mine\.csv\b.*\btargets\b.*\bcolumn ID\b"):
         data = read_molecules(path)
     assert data.molecules.tasks == ("a",)
     np.testing.assert_array_equal(data.molecules.y.numpy(), np.float32([1.5, 0.5, 2]))
     assert read_molecules(path, targets=["ID", "a"]).molecules.tasks == ("ID", "a")
 
 
-@pytest.mark.parametrize(
-    "cell",
-    [">10", "< 0.5", '"5,2"', "15%", "10 nM", "~7", "≥3 mg/l", "5.2 ± 0.3", "5.2±0.3 nM",
-     "5.2 +/- 0.3", '"1,200.5"', '"1,200"', '"1.200,5"', "1'200.5", "-5.2 kcal/mol",
-     "−5.2 kcal/mol", "10 nmol/L", "−5.2", "–5.2", "5.2e−3", '"1,2e-3"', "5.2 × 10^-3",
-     "5.2·10⁻³", "25 °C", "3 mL/min/kg", "12 kJ mol-1", ".5 µM", "180.2 Da", "100 U/mL"],
-)  # fmt: skip
-def test_a_column_of_measured_values_is_not_replaced_by_another(cell: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("cell", [">10", '"5,2"', "10 nM", "5.2 ± 0.3", "64-17-5", "1_2", "3D"])
+def test_a_column_that_is_no_target_is_named(cell: str, tmp_path: Path) -> None:
     lines = ["smiles,mw,ic50", f"CCO,46.1,{cell}", f"CCN,45.1,{cell}", "CC,30.1,5.2"]
     path = write(tmp_path / "mine.csv", lines)
-    with pytest.raises(InputError) as error:
-        read_molecules(path)
-    assert says(str(error.value), "mine.csv", "column ic50", "row 1", "targets")
+    with pytest.warns(UserWarning, match=r"mine\.csv.*column ic50.*row 1.*no number"):
+        assert read_molecules(path).molecules.tasks == ("mw",)
     assert read_molecules(path, targets=["mw"]).molecules.tasks == ("mw",)
-
-
-@pytest.mark.parametrize(
-    "cell",
-    ["64-17-5", "2020-01-31", "31.01.2020", "31/01/2020", "2-propanol", "3D", "A01", "12B",
-     "CHEMBL25", "LFQSCWFLJHTTHZ-UHFFFAOYSA-N", "10:30", "+49 30 123456", "555 123 4567",
-     "555-123-4567", '"1,2-dichloroethane"', '"2,4-D"', "5-FU", "1.2.3", "1_2", "10 am", "5 min",
-     "10.1021/ci400187y", "4 x 100", "192.168.0.1", "3-amino-5 M batch"],
-)  # fmt: skip
-def test_a_column_of_other_words_than_measured_values_is_left_out(
-    cell: str, tmp_path: Path
-) -> None:
-    lines = ["smiles,what,y", f"CCO,{cell},46.1", f"CCN,{cell},45.1", f"CC,{cell},30.1"]
-    with pytest.warns(UserWarning, match=r"\bwords\b.*\bwhat$"):
-        data = read_molecules(write(tmp_path / "mine.csv", lines))
-    assert data.molecules.tasks == ("y",)
-
-
-def test_a_measured_column_may_hold_some_words(tmp_path: Path) -> None:
-    lines = ["smiles,ic50,mw", "CCO,10 nM,46.1", "CCN,12 nM,45.1", "CC,not done,30.1"]
-    with pytest.raises(InputError) as error:
-        read_molecules(write(tmp_path / "mine.csv", lines))
-    assert says(str(error.value), "column ic50", "row 1", "'10 nM'", "targets")
-
-
-def test_columns_of_words_are_named_as_left_out(tmp_path: Path) -> None:
-    lines = ["smiles,who,a,day", "C,x,7,2021-03-04", "CC,y,2,2021-03-05"]
-    with pytest.warns(UserWarning, match=r"mine\.csv\b.*\bwho, day\b"):
-        data = read_molecules(write(tmp_path / "mine.csv", lines))
-    assert (data.kind, data.molecules.tasks) == ("values", ("a",))
 
 
 @pytest.mark.parametrize("more", [",", "Total,4", "no,7", "no,", "no,>5"])
@@ -502,18 +445,6 @@ def test_rows_without_a_molecule_have_no_say_in_what_targets_are(more: str, tmp_
     data = read_molecules(write(tmp_path / "mine.csv", ["smiles,y", "C,1", more, "CC,0", "CO,1"]))
     assert (data.kind, data.molecules.y.tolist()) == ("classes", [1, 0, 1])
     assert [row for row, _ in data.molecules.invalid] == [1]
-
-
-def test_numbering_is_seen_where_a_row_holds_no_molecule(tmp_path: Path) -> None:
-    lines = ["ID,smiles,a", "7,C,1.5", "8,no,0.5", "9,CCC,2", "10,CC,3"]
-    with pytest.warns(UserWarning, match="column ID"):
-        data = read_molecules(write(tmp_path / "mine.csv", lines))
-    assert data.molecules.tasks == ("a",)
-
-
-def test_columns_without_a_name_are_no_targets(tmp_path: Path) -> None:
-    data = read_molecules(write(tmp_path / "mine.csv", ["smiles,y,,", "C,1,,", "CC,0,,"]))
-    assert data.molecules.tasks == ("y",)
 
 
 @pytest.mark.parametrize("word", ["external", "", "dev", "3"])
@@ -535,27 +466,12 @@ def test_a_split_is_read_in_its_usual_words(tmp_path: Path) -> None:
     assert data.valid.tolist() == [False, True, False, False, True]
 
 
-@pytest.mark.parametrize("smiles", ["CCO", b"CCO", bytearray(b"CCO"), np.array("CCO")])
+@pytest.mark.parametrize("smiles", ["CCO", b"CCO"])
 def test_one_text_is_no_list_of_smiles(smiles: Any) -> None:
-    with pytest.raises(InputError) as error:
+    with pytest.raises(InputError, match="list"):
         from_smiles(smiles)
-    assert says(str(error.value), "smiles", "list", "['CCO']")
-
-
-@pytest.mark.parametrize("smiles", [None, 5, 0.5, True, np.array(5), np.float64(1)])
-def test_what_is_no_list_is_none_of_smiles(smiles: Any) -> None:
-    with pytest.raises(InputError) as error:
-        from_smiles(smiles)
-    assert says(str(error.value), "smiles", "list", f"{smiles!r}")
-
-
-def test_smiles_come_from_whatever_can_be_gone_through() -> None:
-    class ByNumber:
-        def __getitem__(self, i: int) -> str:
-            return ["CO", "CC"][i]
-
-    for smiles in (("CO", "CC"), np.array(["CO", "CC"]), iter(["CO", "CC"]), ByNumber()):
-        assert from_smiles(smiles).smiles.tolist() == [b"CO", b"CC"]  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="strings"):
+        from_smiles(["CCO", math.nan])  # type: ignore[list-item]
 
 
 @pytest.mark.parametrize("classes", [True, False])
@@ -575,17 +491,6 @@ def test_targets_keep_double_precision() -> None:
     assert from_smiles(["CO", "CC"], y).y.tolist() == y
 
 
-def test_a_column_of_numbers_with_another_cell_is_named(tmp_path: Path) -> None:
-    path = write(tmp_path / "mine.csv", ["smiles,a,b,note", "C,1.5,2,x", "CC,NA,>5,y", "CCC,2,3,z"])
-    with (
-        pytest.warns(UserWarning, match="note"),
-        pytest.warns(UserWarning, match=r"mine\.csv\b.*\bcolumn b\b.*\brow 2\b.*'>5'"),
-    ):
-        data = read_molecules(path)
-    assert data.molecules.tasks == ("a",)
-    np.testing.assert_array_equal(data.molecules.y.numpy(), np.float32([1.5, np.nan, 2]))
-
-
 def test_parts_and_cliffs_are_read_in_any_writing(tmp_path: Path) -> None:
     lines = ["SMILES, y,Split,Cliff_mol", "C,1.5,Train,True", "CC,2,TEST ,false", "CCC,3,val,1"]
     data = read_molecules(write(tmp_path / "mine.csv", lines))
@@ -598,7 +503,7 @@ def test_parts_and_cliffs_are_read_in_any_writing(tmp_path: Path) -> None:
     assert data.cliffs.tolist() == [True, False, True]
 
 
-@pytest.mark.parametrize("content", [b"\x1f\x8bbroken", b"smiles,a\n\xff\xfe,1\n"])
+@pytest.mark.parametrize("content", [b"smiles,a\n\xff\xfe,1\n"])
 def test_a_damaged_file_is_named(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "mine.csv"
     path.write_bytes(content)
@@ -757,14 +662,6 @@ def test_molecules_train_and_embed_like_other_graphs() -> None:
     np.testing.assert_allclose(model.embed(read)[:3], alone, rtol=1e-4, atol=1e-5)
 
 
-def test_pointers_of_a_set_cover_all_atoms_and_bonds() -> None:
-    read = from_smiles(SOME)
-    for a, b, molecule in zip(
-        *zip(*pairwise(read.node_ptr.tolist()), strict=True), read, strict=True
-    ):
-        assert torch.equal(read.x[a:b], molecule.x)
-
-
 def test_counts_are_those_of_a_loop_over_atoms_and_bonds() -> None:
     read = from_smiles(["CO", "c1ccccc1[N+](=O)[O-]", "C", "C[C@H](N)C(=O)O"])
     for molecule, counts in zip(read, read.counts(), strict=True):
@@ -773,9 +670,3 @@ def test_counts_are_those_of_a_loop_over_atoms_and_bonds() -> None:
             for column, size in enumerate(fields.values()):
                 expected += [int((codes[:, column] == code).sum()) for code in range(size)]
         assert counts.tolist() == expected
-
-
-def test_two_columns_of_one_name_are_no_ids(tmp_path: Path) -> None:
-    path = write(tmp_path / "mine.csv", ["smiles,name,name", "C,a,b", "CC,c,d"])
-    with pytest.raises(InputError, match="name"):
-        read_molecules(path, kind="unlabelled", cache_dir=tmp_path)

@@ -257,12 +257,6 @@ def test_seeds_alone_are_contrasted() -> None:
     assert model.loss.counts["anchors"] == diagnostics.anchors == 20
 
 
-def test_sizes_that_are_none_are_refused() -> None:
-    for sizes in ((), (0, 3)):
-        with pytest.raises(InputError):
-            Neighbourhoods(graph(), sizes)
-
-
 @pytest.mark.parametrize("ends", [[[7, 1], [0, 0]], [[0, 1], [9, 0]], [[-1, 1], [0, 0]],
                                   [[0, 1], [-1, 0]]])  # fmt: skip
 def test_edges_of_nodes_that_are_not_there_are_refused(ends: list[list[int]]) -> None:
@@ -288,26 +282,3 @@ def test_loops_that_an_augmentation_adds_are_those_of_the_whole_graph(
         views = [transformed_by(graph, by, torch.Generator()) for graph in (whole, batch)]
         z, of_batch = (encode_nodes(encoder, view, 4)[:7].detach() for view in views)
         torch.testing.assert_close(of_batch, z, rtol=0, atol=1e-12 * float(z.abs().max()))
-
-
-def test_an_augmentation_that_changes_nothing_changes_no_degree() -> None:
-    whole = sparse_graph(60, weights=True)
-    assert whole.edge_weight is not None
-    whole = whole._replace(edge_weight=1e-4 * whole.edge_weight)
-    batch = Neighbourhoods(whole, (2,)).around(np.arange(7), np.random.default_rng(0))
-    view = transformed_by(batch, [lambda data: data], torch.Generator())
-    assert batch.degrees is not None
-    assert view.degrees is not None
-    torch.testing.assert_close(view.degrees.weight, batch.degrees.weight)
-
-
-def test_edges_of_a_node_to_itself_are_refused() -> None:
-    whole = graph(12)
-    loops = torch.cat([whole.edge_index, torch.arange(12).expand(2, 12)], 1)
-    with pytest.raises(InputError, match=r"edge_index.*\b12\b.*itself"):
-        Neighbourhoods(whole._replace(edge_index=loops), (2,))
-    assert Neighbourhoods(whole._replace(edge_index=loops), (2,), degrees="part").sizes == (2,)
-    data = Data(x=whole.x, edge_index=loops, y=[0, 1, -1] * 4)  # whose loops are dropped
-    batch = Neighbourhoods(data, (2,)).around(np.array([1, 2]), np.random.default_rng(0))
-    assert batch.y is not None
-    assert batch.y[:2].tolist() == [1, -1]

@@ -144,9 +144,3 @@ def test_transforms_that_lose_nodes_are_refused(by: object, facts: list[object])
 def test_transforms_may_add_what_is_not_read() -> None:
     view = transformed_by(NodeBatch(X, STAR), [RandomNodeSplit(num_val=1, num_test=1)], generator())
     assert view.x.equal(X)
-
-
-@pytest.mark.parametrize("share", [-0.1, 1.0])
-def test_shares_outside_their_range_are_refused(share: float) -> None:
-    with pytest.raises(InputError):
-        NodeViews(drop_edges=share)

@@ -23,7 +23,7 @@ from gcl_hard.graphs import GraphSet, protocols
 from gcl_hard.graphs import training as ensembles
 from gcl_hard.graphs.experiment import GraphExperiment
 from gcl_hard.graphs.settings import GraphConfig
-from gcl_hard.graphs.training import Result, TrainedEncoder
+from gcl_hard.graphs.training import Result
 from gcl_hard.graphs.trials import GraphOuter, GraphPart, cut_graphs
 from tests.reference.one_by_one import fit
 from tests.tuning.scoring import accuracies, context, outer_accuracy, small
@@ -65,8 +65,8 @@ class Seen:
 
     def _trained(self, *arguments: Any, **settings: Any) -> Iterator[Result]:
         for result in self._train(*arguments, **settings):
-            assert isinstance(result.trained, TrainedEncoder)
-            self._losses[id(result.trained.model)] = result.trained.loss
+            assert isinstance(result.loss, float)
+            self._losses[id(result.model)] = result.loss
             yield result
 
     def _embedded(self, model: Any, graphs: GraphSet, cell: GraphConfig, seed: int) -> Floats:
