@@ -73,7 +73,6 @@ class TuneOptions(SearchOptions):
         callbacks: called with study and trial after each trial, as Optuna's.
         own_sampler: an object in place of the named one.
         own_pruner: likewise.
-        own_storage: likewise.
     """
 
     base: Base
@@ -83,7 +82,6 @@ class TuneOptions(SearchOptions):
     callbacks: tuple[Callback, ...] = ()
     own_sampler: BaseSampler | None = None
     own_pruner: BasePruner | None = None
-    own_storage: Any = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -94,14 +92,6 @@ class TuneOptions(SearchOptions):
         self._check_sampler()
         self._check_pruner()
         self._check_protocol()
-
-        for part, kind in ((self.own_sampler, BaseSampler), (self.own_pruner, BasePruner)):
-            if part is not None and not isinstance(part, kind):
-                raise InputError(
-                    f"expected a name or an object of Optuna's {kind.__name__}, got {part}"
-                )
-        if not all(map(callable, self.callbacks)):
-            raise InputError(f"callbacks are called with study and trial, got {self.callbacks!r}")
 
     def _check_name(self) -> None:
         name = self.study_name or ""
@@ -247,8 +237,8 @@ def tune_options(
     Raises:
         InputError: for anything that cannot be run; says what would be.
     """
-    for option in ("sampler", "pruner", "storage"):
-        if not isinstance(stated.get(option, ""), str | Path | None):
+    for option in ("sampler", "pruner"):
+        if not isinstance(stated.get(option, ""), str):
             stated[f"own_{option}"] = stated.pop(option)
     kind = CONFIGS[domain]
     experiment = experiment_of(kind)

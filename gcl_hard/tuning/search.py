@@ -33,14 +33,12 @@ from gcl_hard.tuning.objective import Objective, check_output, score_outside, sc
 from gcl_hard.tuning.options import BatchSampler, TuneOptions, plain, pruner, sampler
 from gcl_hard.tuning.storage import (
     OUTER,
-    OWN,
     RETRIES,
     SCORED_ON,
     Heartbeats,
     StudyStorage,
     TrialCounts,
     fail,
-    own_url,
     put_back,
     retry_orphans,
     uninterrupted,
@@ -155,11 +153,7 @@ class PreparedSearch:
     @property
     def url(self) -> str:
         """URL of the storage."""
-        options = self.options
-        url = None if options.own_storage is None else own_url(options.own_storage)
-        if url is not None and url.startswith(OWN):
-            return url
-        return url_of(url or options.storage, options.output, self.stem)
+        return url_of(self.options.storage, self.options.output, self.stem)
 
     def studies(self, storage: BaseStorage) -> list[Study]:
         """Create or open the studies.
