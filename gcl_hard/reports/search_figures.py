@@ -1,4 +1,4 @@
-"""Figures of a search, by Optuna: PNG files, and parts of an HTML page."""
+"""Figures of a search, by Optuna."""
 
 from __future__ import annotations
 
@@ -81,28 +81,6 @@ def write_figures(study: Study, stem: Path, *, title: str, metric: Metric) -> li
             theme.save(figure, path, dpi=120)
         written.append(path)
     return written
-
-
-def interactive(study: Study, metric: Metric) -> dict[str, tuple[str, Any]]:
-    """Plotly figures of a study, by name, with captions.
-
-    Args:
-        study: study of inner scores.
-        metric: the metric of the scores.
-    """
-    shown = readable(study)
-    given = plots(shown, metric) | {
-        "parallel": (
-            "all settings of every trial", "plot_parallel_coordinate",
-            {"target_name": f"inner {metric.label}"},
-        ),
-        "timeline": ("when trials ran", "plot_timeline", {}),
-    }  # fmt: skip
-    with quiet():
-        return {
-            name: (caption, getattr(visualization, function)(shown, **arguments))
-            for name, (caption, function, arguments) in given.items()
-        }
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from gcl_hard.experiments.settings import RunConfig, known
 from gcl_hard.files.io import check_regular, public_path
 from gcl_hard.reports.frame import standard_error
 from gcl_hard.reports.legend import legend
-from gcl_hard.reports.rendering import environment, rendered, write_files
+from gcl_hard.reports.rendering import rendered, write_files
 from gcl_hard.reports.tables import NOTHING, points, score, setting, settings, text_frame, value
 from gcl_hard.tuning.storage import GRID, INTERRUPTED, TrialCounts, complete, failure_of
 
@@ -243,12 +243,12 @@ def studies(result: SearchResult) -> DataFrame:
 
 
 def write(result: SearchResult, path: Path, *, command: str) -> list[Path]:
-    """Write the page of a search, with its figures, HTML page and best settings next to it.
+    """Write the page of a search, with its figures and best settings next to it.
 
     Args:
         result: result of the search.
-        path: the page, NAME.md; the rest is NAME.html, NAME-<figure>.png and NAME-best.yaml,
-            for several studies NAME-outer1-<figure>.png and NAME-outer1-best.yaml, ….
+        path: the page, NAME.md; the rest is NAME-<figure>.png and NAME-best.yaml, for several studies
+            NAME-outer1-<figure>.png and NAME-outer1-best.yaml, ….
         command: the command of the search.
 
     Returns:
@@ -265,10 +265,7 @@ def write(result: SearchResult, path: Path, *, command: str) -> list[Path]:
         write_figures(finding.study, stem, title=title(result), metric=result.metric)
         for finding, stem in both
     ]
-    texts = {
-        path: page(result, path, command=command, figures=drawn),
-        path.with_suffix(".html"): html(result),
-    }
+    texts = {path: page(result, path, command=command, figures=drawn)}
     for finding, stem in both:
         config, named = _config(stem), dict[str, Any]()
         if result.facts.get("graphs_name"):
@@ -307,82 +304,41 @@ def page(
     """
     counts = [TrialCounts.of(f.study) for f in result.findings]
     done = [count.finished for count in counts]
-    files = [
+    parts = [
         {
+            "finding": finding,
+            "best": best_trials(finding.study, finding.best, error, result.metric),
+            "grid": grid_table(finding.study, finding.best, error, result.metric),
+            "states": states(finding.study),
             "config": Path(public_path(_config(stem))),
             "missing": _not_in_config(result, finding),
             "figures": {f.name: f.stem.removeprefix(f"{stem.name}-") for f in drawn},
         }
         for finding, stem, drawn in zip(result.findings, _stems(result, path), figures, strict=True)
+        for error in [inner_error(result, finding)]
     ]
     return rendered(
         "search.md.j2",
-        **_context(result),
         head=HEAD,
+        title=title(result),
+        warning=chosen_on_test(result),
+        numbers=numbers(result),
+        grid=grid_of(result),
+        space=space([finding.study for finding in result.findings]),
+        studies=studies(result) if len(result.findings) > 1 else None,
+        parts=parts,
         command=command,
         asked=result.asked,
         done=done,
         finished=min(done) >= result.asked,
         over=all(count.over(result.asked) for count in counts),
         took=sum(finding.seconds for finding in result.findings),
-        html=path.with_suffix(".html").name,
-        files=files,
         facts={
             name.replace("_", " "): _fact(fact)
             for name, fact in result.facts.items()
             if fact not in (None, {}) and name not in ELSEWHERE
         },
     )
-
-
-def html(result: SearchResult) -> str:
-    """The page of a search as HTML: its numbers, and tables and interactive figures of each study.
-
-    Args:
-        result: result of the search.
-
-    Returns:
-        HTML that includes the drawing script once; it loads nothing.
-    """
-    from gcl_hard.reports.search_figures import interactive
-
-    figures = [
-        [
-            (caption, figure.to_html(
-                full_html=False, include_plotlyjs=number == k == 0,
-                config={"displaylogo": False, "responsive": True, "showSendToCloud": False},
-                default_height="440px", div_id=f"{name}-{number + 1}",
-            ))
-            for k, (name, (caption, figure)) in enumerate(
-                interactive(finding.study, result.metric).items()
-            )
-        ]
-        for number, finding in enumerate(result.findings)
-    ]  # fmt: skip
-    template = environment(html=True).get_template("search.html.j2")
-    return template.render(**_context(result), figures=figures)
-
-
-def _context(result: SearchResult) -> dict[str, Any]:
-    """Template variables of both pages."""
-    return {
-        "title": title(result),
-        "warning": chosen_on_test(result),
-        "numbers": numbers(result),
-        "grid": grid_of(result),
-        "space": space([finding.study for finding in result.findings]),
-        "studies": studies(result) if len(result.findings) > 1 else None,
-        "parts": [
-            {
-                "finding": finding,
-                "best": best_trials(finding.study, finding.best, error, result.metric),
-                "grid": grid_table(finding.study, finding.best, error, result.metric),
-                "states": states(finding.study),
-            }
-            for finding in result.findings
-            for error in [inner_error(result, finding)]
-        ],
-    }
 
 
 def _fact(fact: object) -> str:

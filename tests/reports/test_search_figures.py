@@ -16,13 +16,11 @@ from PIL import Image
 from gcl_hard.errors import InputError
 from gcl_hard.reports.search_figures import (
     importances,
-    interactive,
     plots,
     quiet,
     readable,
     write_figures,
 )
-from tests.experiments.readings import ERROR
 from tests.reports.made_study import SHARE, mirrored, searched, study, trial
 
 KINDS = ["history", "slices", "importances", "contour", "intermediate"]
@@ -72,7 +70,6 @@ def test_what_cannot_be_drawn_is_left_out(
 ) -> None:
     written = write_figures(searches, tmp_path / "a", title="hscl on MUTAG", metric=SHARE)
     assert [path.name for path in written] == [f"a-{kind}.png" for kind in expected]
-    assert [*interactive(searches, SHARE)] == [*expected, "parallel", "timeline"]
 
 
 def test_a_place_that_is_none_is_named(tmp_path: Path) -> None:
@@ -81,19 +78,7 @@ def test_a_place_that_is_none_is_named(tmp_path: Path) -> None:
         write_figures(searched(), tmp_path / "file" / "a", title="t", metric=SHARE)
 
 
-def test_figures_have_the_scores_by_the_metric_of_the_search() -> None:
-    for searches, metric, scores in (
-        (searched(), SHARE, [60, 65, 55, 70, 62, 58]),
-        (mirrored(searched()), ERROR, [40, 35, 45, 30, 38, 42]),
-    ):
-        drawn = interactive(searches, metric)
-        points, line, *_ = drawn["history"][1].data
-        assert list(points.y) == scores
-        assert line.y[-1] == scores[3]
-        for name in ("history", "slices"):
-            assert drawn[name][1].layout.yaxis.title.text == f"inner {metric.label}"
-        axes = {drawn["contour"][1].layout[axis].title.text for axis in ("xaxis", "yaxis")}
-        assert axes == {*[*importances(readable(searches))][:2]}
+def test_importances_of_an_error_are_those_of_what_is_right_turned_over() -> None:
     shares, errors = (importances(readable(made)) for made in (searched(), mirrored(searched())))
     assert errors == pytest.approx(shares)
 
