@@ -139,27 +139,20 @@ def space(studies: Sequence[Study]) -> DataFrame:
     distributions = {name: d for trial in trials for name, d in trial.distributions.items()}
     drawn = sum(bool(trial.params) for trial in trials)
     have = Counter(name for trial in trials for name in trial.params)
-    rows = [
-        [setting(name), _scale(d), *_ends(d), f"{have[name]} of {drawn}"]
-        for name, d in distributions.items()
-    ]
-    return text_frame(["setting", "values", "low", "high", "trials with it"], rows)
+    rows = [[setting(name), _values(d), f"{have[name]} of {drawn}"]
+            for name, d in distributions.items()]  # fmt: skip
+    return text_frame(["setting", "values", "trials with it"], rows)
 
 
-def _scale(distribution: Any) -> str:
+def _values(distribution: Any) -> str:
     if isinstance(distribution, CategoricalDistribution):
         return f"one of {', '.join(map(value, distribution.choices))}"
-    whole = isinstance(distribution, IntDistribution)
-    scale = ["whole numbers"] * whole + ["logarithmic" if distribution.log else "linear"]
-    if distribution.step not in (None, 1 if whole else None):
-        scale.append(f"in steps of {value(distribution.step)}")
-    return ", ".join(scale)
-
-
-def _ends(distribution: Any) -> list[str]:
-    if isinstance(distribution, CategoricalDistribution):
-        return [NOTHING, NOTHING]
-    return [value(distribution.low), value(distribution.high)]
+    parts = [f"{value(distribution.low)} to {value(distribution.high)}"]
+    parts += ["whole numbers"] * isinstance(distribution, IntDistribution)
+    parts += ["logarithmic"] * distribution.log
+    if distribution.step not in (None, 1):
+        parts.append(f"in steps of {value(distribution.step)}")
+    return ", ".join(parts)
 
 
 def best_trials(study: Study, best: FrozenTrial, error: float | None, metric: Metric) -> DataFrame:
@@ -247,8 +240,8 @@ def write(result: SearchResult, path: Path, *, command: str) -> list[Path]:
 
     Args:
         result: result of the search.
-        path: the page, NAME.md; the rest is NAME-<figure>.png and NAME-best.yaml, for several studies
-            NAME-outer1-<figure>.png and NAME-outer1-best.yaml, ….
+        path: the page, NAME.md; the rest is NAME-<figure>.png and NAME-best.yaml, for several
+            studies NAME-outer1-<figure>.png and NAME-outer1-best.yaml, ….
         command: the command of the search.
 
     Returns:
@@ -461,16 +454,9 @@ def terminal(result: SearchResult) -> RenderableType:
 def _summary(finding: Finding) -> str:
     counts = TrialCounts.of(finding.study)
     failed = "; ".join(f"{n} x {reason}" for reason, n in counts.failures.most_common())
-    inside = (
-        "on the test folds"
-        if experiment_of(finding.config).searches_on_test(finding.config)
-        else "inside"
-    )
-    scores = {inside: finding.inner, "outside": finding.outer}
     parts = [
         f"{counts.complete} complete, {counts.pruned} pruned",
         *([f"{counts.failures.total()} failed ({failed})"] if failed else []),
         f"best trial {finding.best.number}: {settings(finding.best.params)}",
-        *(f"{score(n, finding.metric)} {where}" for where, n in scores.items() if n is not None),
     ]
     return ", ".join(parts)

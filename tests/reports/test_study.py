@@ -144,12 +144,10 @@ def test_the_space_names_every_setting_with_its_range() -> None:
         trial(50.0, {"lr": 0.01, "layers": 2, "readout": "sum"}), trial(50.0, {"lr": 0.01})
     )
     rows = lines_of(space([searches, searches]))
-    assert [(name, *ends) for name, _, *ends, _ in rows] == [
-        ("learning rate", "0.0001", "0.1"), ("layers", "1", "5"), ("readout", "–", "–"),
+    assert [row[:2] for row in rows] == [
+        ["learning rate", "0.0001 to 0.1, logarithmic"], ["layers", "1 to 5, whole numbers"],
+        ["readout", "one of sum, mean"],
     ]  # fmt: skip
-    facts = [["logarithmic"], ["whole numbers", "linear"], ["sum, mean"]]
-    for (_, values, *_), expected in zip(rows, facts, strict=True):
-        assert says(values, *expected)
     assert [counts(row[-1]) for row in rows] == [[4, 4], [2, 4], [2, 4]]
 
 

@@ -114,7 +114,7 @@ def test_the_page_begins_with_the_numbers_and_the_command() -> None:
     words = ("found", "searched", "best", "the paper's grid", "trials", "searched")
     for head, word in zip(heads, words, strict=True):
         assert says(head, word)
-    assert "| β | logarithmic | 0.1 | 20 |" in content
+    assert "| β | 0.1 to 20, logarithmic |" in content
     assert "| failed | diverged: 2 | 2 |" in content
     assert says(content, "inner score", 48)
     assert "pruner" not in content  # there was none
@@ -240,7 +240,6 @@ def test_the_best_settings_and_the_three_numbers() -> None:
     assert says(
         trials_line, "6 complete", "1 pruned", "2 failed (2 x diverged)", "trial 3", settings
     )
-    assert re.findall(r"[\d.]+ % \w+", trials_line) == ["70.0 % inside", "61.0 % outside"]
     for line, facts in (
         (inner, ["inner", "70.0 %"]), (outer, ["outer", "61.0 %"]), (optimism, ["optimism", "+9.0"])
     ):  # fmt: skip

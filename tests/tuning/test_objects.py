@@ -117,11 +117,6 @@ def test_callbacks_see_every_trial_and_may_end_the_search(tmp_path: Path, mutag:
     assert result.outer is not None
 
 
-def test_a_name_of_optuna_gets_ours(tmp_path: Path, mutag: GraphSet) -> None:
-    with pytest.raises(InputError, match=r"'n_trials'.*\btrials\b.*\btrials\b"):
-        searched(tmp_path, mutag, "ucl", n_trials=3)
-
-
 # Recipes
 
 

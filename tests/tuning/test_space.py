@@ -388,12 +388,6 @@ def test_choices_are_values_of_the_setting(name: str, choice: Any) -> None:
             refusal({name: {"type": kind, "low": 1, "high": 2}})
 
 
-def test_lists_cannot_be_searched() -> None:
-    for dimension in (LR, methods("drop-nodes")):
-        message = refusal({"augmentations": dimension}, graphs(contrast="two-view"))
-        assert says(message, "augmentations", "list")
-
-
 @pytest.mark.parametrize("floor", ["untrained", "majority"])
 def test_floors_have_nothing_to_search(floor: str) -> None:
     assert says(refusal({"lr": LR}, graphs(floor)), floor, "baseline")
@@ -507,47 +501,16 @@ def test_a_value_of_a_grid_is_the_choice_itself() -> None:
         grid({"layers": methods(1, 2)}, {"layers": [True]}, graphs())
 
 
-# What a grid leaves to the command
-
-
-def left(space: dict[str, Any], stated: Any, base: Base) -> set[str]:
-    return Space.of({"space": space, "grid": stated}).fitted(base).left_to(base)
-
-
-def test_what_a_grid_does_not_name_is_left_to_the_command() -> None:
-    space = {"lr": LR, "beta": HARDENED, "layers": {"type": "int", "low": 1, "high": 5}}
-    assert left(space, "paper", graphs()) == {"lr", "layers"}
-    assert left(space, {"lr": [0.01], "beta": [1]}, graphs()) == {"layers"}
-    assert left(space, {"lr": [0.01], "beta": [1], "layers": [2]}, graphs()) == set()
-
-
 # Files
 
 
 FOLDER = Path(__file__).parents[2] / "configs" / "search"
 SHIPPED = ("beta", "full", "images", "tau-schedule")
 THRESHOLD = {"threshold_start", "threshold_end"}
-GRAPH = {"lr", "lr_schedule", "weight_decay", "layers", "dim", "readout"}
-MOVES: dict[tuple[str, str], set[str]] = {
-    ("beta", "graphs"): {"lr"}, ("beta", "images"): {"lr"},
-    ("tau-schedule", "graphs"): {"lr"}, ("tau-schedule", "images"): {"lr"},
-    ("full", "graphs"): GRAPH, ("images", "images"): {"lr", "temperature"},
-}  # fmt: skip
-"""What each file searches for every method of a domain; the rest is the method's own."""
-
-
-def extra(name: str, method: str) -> set[str]:
-    """What a file searches for a method beside."""
-    searched = {"beta"} if method in ("hucl", "hcl", "hscl") and name != "tau-schedule" else set()
-    if method == "hscl-tau" and name != "beta":
-        searched |= THRESHOLD
-    if method in ("dcl", "hcl") and name in ("full", "images"):
-        searched |= {"class_prior"}
-    if method == "bcl" and name == "full":
-        searched |= {"class_prior"}
-    if name == "full":  # numbers of views and of positives decide each other
-        searched |= set(METHODS[method].settings) - {"hard_positives"}
-    return searched
+MOVES = (
+    ("beta", "graphs"), ("beta", "images"), ("tau-schedule", "graphs"), ("tau-schedule", "images"),
+    ("full", "graphs"), ("images", "images"),
+)  # fmt: skip
 
 
 def read_text(folder: Path, text: str) -> Any:
@@ -563,8 +526,17 @@ def test_the_shipped_files_are_known_by_name() -> None:
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize(("name", "domain"), MOVES)
 def test_a_shipped_file_fits_every_method(name: str, domain: str, method: str) -> None:
-    space = read_space(name, CONFIGS[domain]).fitted(Base(CONFIGS[domain], {"method": method}))
-    assert {d.name for d in space.dimensions} == MOVES[name, domain] | extra(name, method)
+    base = Base(CONFIGS[domain], {"method": method})
+    space = read_space(name, CONFIGS[domain]).fitted(base)
+    hardened = METHODS[method].hardening == "exponential" and name != "tau-schedule"
+    searched = {d.name for d in space.dimensions}
+    assert ("lr" in searched, "beta" in searched) == (True, hardened)
+    assert (searched & THRESHOLD != set()) == (method == "hscl-tau" and name != "beta")
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(0))
+    for _ in range(5):
+        values = space.draw(study.ask(), base)
+        config = base.config_with(values)
+        assert all(getattr(config, name) == value for name, value in values.items())
 
 
 @pytest.mark.parametrize(("name", "domain"), MOVES)
