@@ -54,13 +54,13 @@ def write(
         InputError: if the path cannot be written to, or a smoke run would replace results.
     """
     from gcl_hard.reports.grid import gain_figure, gains, grid, grid_figure
-    from gcl_hard.reports.result_figures import FIGURES, Figure
+    from gcl_hard.reports.result_figures import FIGURES
 
     check_target(path, quick=quick)
     shown = rows(results) if shown is None else shown
     sections = tables.sections(shown)
     stem = "page" if path.suffix == ".html" else path.stem
-    figures, files = dict[Section, dict[str, str]](), dict[Path, Figure | None]()
+    figures, files = dict[Section, dict[str, str]](), dict[Path, Any]()
     for section, section_rows in sections.items():
         drawn = {name: draw(section_rows) for name, draw in FIGURES.items()}
         if not figures and len({config.protocol for config in results.shown}) == 1:

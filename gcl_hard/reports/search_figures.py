@@ -69,7 +69,7 @@ def write_figures(study: Study, stem: Path, *, title: str, metric: Metric) -> li
     written, shown = [], readable(study)
     for name, (caption, function, arguments) in plots(shown, metric).items():
         path = stem.with_name(f"{stem.name}-{name}.png")
-        with _pyplot():
+        with mpl.rc_context(), quiet():
             axes = getattr(visualization.matplotlib, function)(shown, **arguments)
             figure = np.ravel(axes)[0].figure
             for panel in figure.axes:
@@ -79,22 +79,9 @@ def write_figures(study: Study, stem: Path, *, title: str, metric: Metric) -> li
             figure.suptitle("")
             theme.heading(figure, f"{title}: {caption}")
             theme.save(figure, path, dpi=120)
+            plt.close(figure)
         written.append(path)
     return written
-
-
-@contextmanager
-def _pyplot() -> Iterator[None]:
-    """Draw with pyplot without a screen; leave no figure, style or backend behind."""
-    backend, before = plt.get_backend(), {*plt.get_fignums()}
-    plt.switch_backend("agg")
-    try:
-        with mpl.rc_context(), quiet():
-            yield
-    finally:
-        for number in {*plt.get_fignums()} - before:
-            plt.close(number)
-        plt.switch_backend(backend)
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from gcl_hard.reports.frame import standard_error
 from gcl_hard.reports.legend import legend
 from gcl_hard.reports.rendering import rendered, write_files
 from gcl_hard.reports.tables import NOTHING, points, score, setting, settings, text_frame, value
-from gcl_hard.tuning.storage import GRID, INTERRUPTED, TrialCounts, complete, failure_of
+from gcl_hard.tuning.storage import GRID, TrialCounts, complete, failure_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -55,11 +55,6 @@ STATES = {
 def on_test(result: SearchResult) -> bool:
     """Whether trials are scored on the test folds, as under protocol ``transductive``."""
     return experiment_of(result.findings[0].config).searches_on_test(result.findings[0].config)
-
-
-def grid_of(result: SearchResult) -> str:
-    """Name of the grid: the paper's or the user's."""
-    return str(result.facts.get("grid") or "the grid")
 
 
 def inner_error(result: SearchResult, finding: Finding | None = None) -> float | None:
@@ -156,22 +151,13 @@ def _values(distribution: Any) -> str:
 
 
 def best_trials(study: Study, best: FrozenTrial, error: float | None, metric: Metric) -> DataFrame:
-    """The five best trials: the best one first, then by score and age; see :func:`_trials`."""
+    """The five best trials and those of the grid: the best one, then by score and age."""
     shown = sorted(
         complete(study),
         key=lambda t: (t.number != best.number, metric.gain(0.0, t.value or 0.0), t.number),
     )
-    return _trials(shown[:BEST], best, error, metric)
-
-
-def grid_table(
-    study: Study, best: FrozenTrial, error: float | None, metric: Metric
-) -> DataFrame | None:
-    """The grid trials, and the best trial of all; None where no trial belongs to the grid."""
-    trials = study.get_trials(deepcopy=False)
-    grid = [t for t in trials if t.user_attrs.get(GRID) and failure_of(t) != INTERRUPTED]
-    others = [] if best.number in {trial.number for trial in grid} else [best]
-    return _trials([*grid, *others], best, error, metric) if grid else None
+    listed = [t for k, t in enumerate(shown) if k < BEST or t.user_attrs.get(GRID)]
+    return _trials(listed, best, error, metric)
 
 
 def _trials(
@@ -189,11 +175,9 @@ def _trials(
     for trial in trials:
         notes = [" (grid)"] * bool(trial.user_attrs.get(GRID))
         notes += [", the best of all"] * (trial.number == best.number)
-        scores = [STATES[trial.state.name], NOTHING, NOTHING]
-        if trial.state.name == "COMPLETE":
-            gap = metric.gain(best.values[0], trial.values[0])
-            in_errors = f"{gap / error:.1f}" if error else NOTHING
-            scores = [metric.text(trial.values[0]), metric.difference(gap), in_errors]
+        gap = metric.gain(best.values[0], trial.values[0])
+        scores = [metric.text(trial.values[0]), metric.difference(gap)]
+        scores.append(f"{gap / error:.1f}" if error else NOTHING)
         if trial.number == best.number:
             scores[1:] = [NOTHING, NOTHING]
         settings_of = [value(trial.params.get(name)) for name in names]
@@ -301,7 +285,6 @@ def page(
         {
             "finding": finding,
             "best": best_trials(finding.study, finding.best, error, result.metric),
-            "grid": grid_table(finding.study, finding.best, error, result.metric),
             "states": states(finding.study),
             "config": Path(public_path(_config(stem))),
             "missing": _not_in_config(result, finding),
@@ -316,7 +299,6 @@ def page(
         title=title(result),
         warning=chosen_on_test(result),
         numbers=numbers(result),
-        grid=grid_of(result),
         space=space([finding.study for finding in result.findings]),
         studies=studies(result) if len(result.findings) > 1 else None,
         parts=parts,
