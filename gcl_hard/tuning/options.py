@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -184,10 +183,6 @@ def plain(name: str) -> str:
     return NOT_IN_NAMES.sub("-", name)
 
 
-MOST_COMBINATIONS = 1_000
-"""Combinations of searched choices that are looked at for settings that no trial reads."""
-
-
 def warn_of_untried(options: TuneOptions, settings: Mapping[str, Any]) -> None:
     """Warn of settings that no trial of a search reads: see :func:`warn_of_unread`."""
     if settings:
@@ -195,19 +190,15 @@ def warn_of_untried(options: TuneOptions, settings: Mapping[str, Any]) -> None:
 
 
 def _configs_of(options: TuneOptions) -> list[RunConfig]:
-    """Configurations of trials: the base with combinations of the searched choices, the first
-    :data:`MOST_COMBINATIONS` of them.
-    """
-    choices = {
-        dimension.name: dimension.ends
-        for dimension in options.search_space.dimensions
-        if not dimension.numeric and dimension.name in known(options.base.kind)
-    }
-    configs = []
-    for values in islice(product(*choices.values()), MOST_COMBINATIONS):
-        with suppress(InputError):  # a trial that fails
-            configs.append(options.base.config_with(dict(zip(choices, values, strict=True))))
-    return configs or [options.base.config]
+    """The base, and the base with each value of each searched choice."""
+    base = options.base
+    configs = [base.config]
+    for dimension in options.search_space.dimensions:
+        if not dimension.numeric and dimension.name in known(base.kind):
+            for value in dimension.ends:
+                with suppress(InputError):  # a trial that fails
+                    configs.append(base.config_with({dimension.name: value}))
+    return configs
 
 
 def tune_options(
