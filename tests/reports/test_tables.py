@@ -287,14 +287,3 @@ def test_optimism_is_best_less_inside() -> None:
     (line,) = (first for first in text.splitlines() if says(first, "MUTAG", "hscl best"))
     assert says(text, "data set", "optimism")
     assert says(line, "+2.0")
-
-
-@pytest.mark.parametrize("width", [50, 80])
-def test_narrow_terminals_lose_no_letter_and_no_digit(width: int) -> None:
-    name = "the-long-name-of-a-data-set-of-ones-own"
-    lines = text_of([row("hscl", dataset=name, scores=at(81.25))], width).splitlines()
-    assert max(map(len, lines)) <= width
-    assert name not in "\n".join(lines)  # it has to be folded
-    # Its pieces stand below each other in the first column.
-    body = lines[next(i for i, line in enumerate(lines) if "81.2" in line) :]
-    assert "".join(line[1:].split(" ")[0] for line in body).startswith(name)

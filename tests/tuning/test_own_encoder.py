@@ -92,18 +92,6 @@ def test_an_argument_that_nothing_gives_is_named() -> None:
     assert options(nn.Linear, {"encoder.out_features": WIDTH}).base.make is nn.Linear
 
 
-def test_what_says_nothing_of_its_arguments_is_taken() -> None:
-    class Mute:
-        @property
-        def __signature__(self) -> None:
-            raise ValueError
-
-        def __call__(self, *arguments: Any) -> nn.Module:
-            return Mine(7)
-
-    assert options(Mute(), {"encoder.width": WIDTH}).base.make is not None
-
-
 # What is searched beside it
 
 
