@@ -1,7 +1,7 @@
-"""Ensembles: models trained together against one by one, their memory and their operations.
+"""Ensembles: models trained together against one by one.
 
 Run: python benchmarks/ensembles.py [--data-dir DIR] [--device cpu] [--pairs 5] [--sizes 1,4,16]
-     [--tflops 40] [--out results.csv] [--quick]
+     [--out results.csv] [--quick]
 
 On a CPU every process has one thread. *Plain* is ``training.loop.train``, one model after the
 other, node by node; the others train ensembles, of the size named or the one that the command
@@ -12,7 +12,7 @@ though later ones would reuse them (the saving has its own row).
 
 On a CUDA device: seconds a step by the number of models, and the device's own peaks of memory.
 
-``ensemble_cases.py`` defines models, ``ensemble_costs.py`` memory and operations.
+``ensemble_cases.py`` defines models.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -48,7 +47,6 @@ from ensemble_cases import (
     train_plainly,
     usual_size,
 )
-from ensemble_costs import count_operations, memory_of, resident_of, slope
 from pairs import Table, Values, ratios, timed
 
 from gcl_hard.errors import InputError
@@ -256,12 +254,7 @@ def on_cpu(table: Table, sets: Sequence[GraphSet], arguments: argparse.Namespace
     worst: dict[str, tuple[float, str]] = {}
     for graphs in sets:
         table.add(graphs.name, {"batches of an epoch, made": [batches_of(graphs)]})
-        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
-            case = Case(graphs.name, "hscl")
-            grown = fresh.submit(resident_of, case, arguments.data_dir).result()
-            table.add(str(case), {"a model, resident": [grown / MB]}, unit="MB")
         for case in cases_of(graphs.name):
-            table.add(str(case), memory_of(case, graphs), unit="MB")
             sizes = arguments.sizes
             times, models = time_training(processes.train, case, sizes, arguments.pairs)
             rates = {name: models_an_hour(values) for name, values in times.items()}
@@ -274,7 +267,6 @@ def on_cpu(table: Table, sets: Sequence[GraphSet], arguments: argparse.Namespace
                 worst_here = statistics.median(values), str(case)
                 worst[name] = min(worst.get(name, worst_here), worst_here)
     processes.end()
-    count_operations(table, sets, arguments.tflops)
     for name, (value, where) in worst.items():
         aim = 0.95 if name.startswith("two") else 1.5
         print(f"{name}: at least {value:.2f} ({where}); the aim is {aim}")
@@ -312,7 +304,9 @@ def on_cuda(table: Table, sets: Sequence[GraphSet], arguments: argparse.Namespac
         table.add(str(case), seconds)
         table.add(str(case), ratios(seconds, [(name, smallest) for name in seconds]))
         if len(peaks) > 1:
-            table.add(f"{case} cuda", {"a model, measured": [slope(peaks) / MB]}, unit="MB")
+            few, many = min(peaks), max(peaks)
+            grown = (peaks[many] - peaks[few]) / (many - few)
+            table.add(f"{case} cuda", {"a model, measured": [grown / MB]}, unit="MB")
 
 
 def loaded(names: Sequence[str], data_dir: str | None) -> list[GraphSet]:
@@ -342,7 +336,6 @@ def main() -> None:
     parser.add_argument(
         "--sizes", type=sizes_of, help="models of an ensemble (1,4,16; cuda: up to 256)"
     )
-    parser.add_argument("--tflops", type=float, default=40, help="of the projection (40)")
     parser.add_argument("--out", type=Path, help="CSV file to write")
     parser.add_argument("--quick", action="store_true", help="MUTAG alone, 3 pairs")
     arguments = parser.parse_args()

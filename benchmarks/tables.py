@@ -112,20 +112,6 @@ TABLES = {
             ("GridSearchCV / solver alone", "GridSearchCV / bare solver", ratio),
         ],
     ),
-    "harness": (
-        "harness",
-        [
-            ("a run, s", "run", plain),
-            ("overhead, %", "beside training and scoring", plain),
-        ],
-    ),
-    "reopen": (
-        "harness",
-        [
-            ("a finished table reopens, s", "reopen", plain),
-            ("`import torch` alone, s", "import torch alone", plain),
-        ],
-    ),
     "links": (
         "links",
         [
@@ -196,29 +182,6 @@ TABLES = {
         [
             ("batches of an epoch, ms", "batches of an epoch, made", seconds_as_ms),
             ("of 200 epochs, MB", "batches of 200 epochs", plain),
-        ],
-    ),
-    "ensemble-memory": (
-        "ensembles*",
-        [
-            ("estimated, MB", "a model, estimated", plain),
-            ("measured, MB", "a model, measured", plain),
-            ("estimated / measured", "a model, estimated / a model, measured", plain),
-            ("resident, MB", "a model, resident", plain),
-        ],
-    ),
-    "ensemble-operations": (
-        "ensembles",
-        [
-            ("nodes, MFLOP", "operations a step, nodes", plain),
-            ("colours, MFLOP", "operations a step, colours", plain),
-        ],
-    ),
-    "ensemble-minimum": (
-        "ensembles",
-        [
-            ("nodes, projected minimum, s", "projected minimum, nodes", plain),
-            ("colours, projected minimum, s", "projected minimum, colours", plain),
         ],
     ),
     "ensemble-step": (

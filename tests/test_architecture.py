@@ -60,7 +60,6 @@ OWNERS = {
     "cmaes": {"tuning"},
     "pandas": {"reports"},
     "seaborn": {"reports"},
-    "plotly": {"tuning", "reports"},
     "jinja2": {"reports"},
 }
 

@@ -25,7 +25,7 @@ from gcl_hard.reports.grid import own_hardening
 from gcl_hard.reports.rendering import caption
 from gcl_hard.reports.runs import by_config, labels, subject, versions
 from gcl_hard.reports.snapshot_figures import epoch_axis
-from gcl_hard.reports.tables import count, fold_name, test_part
+from gcl_hard.reports.tables import count, fold_name
 from gcl_hard.reports.theme import Drawn, themed
 
 FOLDER = Path(__file__).parent
@@ -51,6 +51,11 @@ class ScoreRows(NamedTuple):
     def named(self) -> pd.DataFrame:
         """The rows as they are written, with columns named by the metric."""
         return self.data.rename(columns={n: f"{self.metric}_{n}" for n in ("on", "mean", "std")})
+
+
+def test_part(item: str, *, one_split: bool, fold: str) -> str:
+    """Name of the data that scores are measured on."""
+    return f"test {item}s" if one_split else f"test {fold}s"
 
 
 def _on(measure: Metric, on: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,13 +15,11 @@ from gcl_hard.reports.rendering import caption
 from gcl_hard.reports.runs import LOSSES, over_seeds, subject, versions
 from gcl_hard.reports.snapshot_figures import (
     anchors_text,
-    axis_limits,
     check_defined,
     diagnostics,
     epoch_panels,
     panel_titles,
     plot_line,
-    upper_limit,
 )
 from gcl_hard.reports.theme import Drawn, themed
 from gcl_hard.theory.snapshots import SETTINGS
@@ -73,7 +70,7 @@ def fig5(records: Sequence[RunResult], *, every: bool = False) -> Drawn:
     ]
     frame, records, methods, facts = diagnostics(usual if usual and not every else records)
     check_defined(frame, "common", "with all four losses")
-    data, titles, cut = losses_data(frame), panel_titles(records), list[str]()
+    data, titles = losses_data(frame), panel_titles(records)
     figure, panels = epoch_panels(4 * len(methods), 4, 2.0, "row")
     styles = {
         name: {"color": theme.colour(name), "label": label, "linestyle": dashes, "marker": marker}
@@ -89,10 +86,8 @@ def fig5(records: Sequence[RunResult], *, every: bool = False) -> Drawn:
             for index, loss in enumerate(LOSSES):
                 drawn.append(over_seeds(line_frame[line_frame["panel"] == name], loss))
                 plot_line(panel, drawn[-1], styles[loss], index / len(LOSSES))
-        first, top = panels[4 * row], upper_limit(drawn)
-        means = [
-            curve["mean"].dropna().clip(upper=top) for curve in drawn if curve["mean"].notna().any()
-        ]
+        first = panels[4 * row]
+        means = [curve["mean"].dropna() for curve in drawn if curve["mean"].notna().any()]
         # a linear axis would hide where lines end that begin at many times as much
         last = min(float(curve.iloc[-1]) for curve in means)
         wide = float(max(map(max, means))) > 10 * max(1.0, last)
@@ -102,9 +97,6 @@ def fig5(records: Sequence[RunResult], *, every: bool = False) -> Drawn:
                 SymmetricalLogLocator(base=10, linthresh=1, subs=[1, 2, 5])
             )
             first.yaxis.set_major_formatter(FormatStrFormatter("%g"))
-        if math.isfinite(top):
-            first.set_ylim(*((None, top) if wide else axis_limits(drawn, top)))
-            cut.append(f"{line}, up to {max(curve['mean'].max() for curve in drawn):.2g}")
         first.set_ylabel(
             f"trained with\n{textwrap.fill(line, 24)}\nloss, nats{', logarithmic' * wide}"
         )
@@ -114,7 +106,7 @@ def fig5(records: Sequence[RunResult], *, every: bool = False) -> Drawn:
         "fig5", folder=Path(__file__).parent, facts=facts,
         last=frame[frame["last"] & frame["panel"].isin(SETTINGS)],
         held={line: held(frame[frame["line"] == line]) for line in methods},
-        cut=cut, versions=versions(records),
+        versions=versions(records),
     )  # fmt: skip
     return Drawn(figure, data, note)
 

@@ -22,7 +22,7 @@ from gcl_hard.files.io import check_writable, write_json
 from gcl_hard.tuning.options import Callback, TuneOptions, tune_options, warn_of_untried
 from gcl_hard.tuning.result import Finding, SearchResult
 from gcl_hard.tuning.search import PreparedSearch
-from gcl_hard.tuning.storage import OWN, exclusive, opened, own_opened, reachable
+from gcl_hard.tuning.storage import exclusive, opened, reachable
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from optuna import Study
     from optuna.pruners import BasePruner
     from optuna.samplers import BaseSampler
-    from optuna.storages import BaseStorage
     from optuna.trial import FrozenTrial
     from rich.console import Console
 
@@ -69,16 +68,15 @@ def search(
     lines = protocol_lines([prepared.config])
     console.print("\n".join(lines), style="dim", highlight=False)
     url = prepared.url
-    user_storage = options.own_storage if url.startswith(OWN) else None
     if options.report_only:
         with reachable(url):
-            studies = prepared.studies(user_storage or opened(url, create=False))
+            studies = prepared.studies(opened(url, create=False))
     else:
         with (
             exclusive(url), reachable(url),
             opened_log(options.log or (), options.output, logger) as log,
         ):  # fmt: skip
-            storage = opened(url) if user_storage is None else own_opened(user_storage)
+            storage = opened(url)
             studies = prepared.studies(storage)
             _logged(prepared, log).run(studies, storage, console)
     with reachable(url):
@@ -121,7 +119,7 @@ def study(
     jobs: int = 1,
     scheduler: str | None = None,
     seed: int = 0,
-    storage: str | BaseStorage | None = None,
+    storage: str | None = None,
     study_name: str | None = None,
     output: str | Path = "results",
     report: str | Path | None = None,
@@ -167,8 +165,7 @@ def study(
         jobs: ≥ 1 processes; more than one needs ``if __name__ == "__main__"`` in a script.
         scheduler: address of a Dask scheduler whose workers score the trials, or None.
         seed: seed of splits, encoders and sampler.
-        storage: a file, a database URL or a storage of Optuna; None for a SQLite file in
-            ``output``.
+        storage: a file or a database URL; None for a SQLite file in ``output``.
         study_name: None for one made of data set, method and protocol; as the name of files, too,
             without any of ``/ \ : @ < >``.
         output: folder of storage and result.

@@ -16,7 +16,7 @@ BENCH = (
     *EVALUATION, "yaml", "rich", "threadpoolctl", "pandas", "matplotlib",
     "seaborn", "tabulate", "jinja2", "markdown_it", "PIL", "filelock", "tqdm",
 )  # fmt: skip
-TUNE = (*BENCH, "optuna", "cmaes", "plotly")
+TUNE = (*BENCH, "optuna", "cmaes")
 
 EXTRAS = {
     "evaluation": EVALUATION,

@@ -51,7 +51,7 @@ class SearchOptions(ExecutionOptions):
         storage: NAME.db, NAME.journal, or the URL of a database that several commands share.
         study_name: by data set, method and protocol if not given.
         log: write scores of trials as they come: csv, tensorboard, wandb, or several.
-        report: page.md to write, with figures, page.html and YAML.
+        report: page.md to write, with figures and YAML.
         report_only: run nothing: show what was found so far.
         output: folder of the storage and of the result.
         jobs: processes on this machine that score trials.
@@ -86,4 +86,4 @@ class SearchOptions(ExecutionOptions):
             raise InputError(f"metric must be the name of one, such as f1_macro, got {self.metric}")
         check_option("sampler", self.sampler, get_args(SamplerName))
         check_option("pruner", self.pruner, get_args(PrunerName))
-        check_report(self.report, ".md")  # page.html is written beside it
+        check_report(self.report, ".md")

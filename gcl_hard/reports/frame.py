@@ -377,11 +377,7 @@ def over_items(
     name = check_option("metric", name or ours[0].metric, known)
     each = metric(name).each
     if each is None:
-        others = [other for other in known if metric(other).each is not None]
-        raise InputError(
-            f"{name} is no mean over items, so that it has no paired test over them"
-            + (f": give metric={' or '.join(map(repr, others))}" if others else "")
-        )
+        raise InputError(f"{name} is no mean over items, so that it has no paired test over them")
     a, b = (
         {record.seed: _item_values(record, each) for record in records}
         for records in (ours, theirs)

@@ -18,12 +18,12 @@ from gcl_hard.evaluation.significance import Interval
 from gcl_hard.experiments.choice import inner_scores, metric_of
 from gcl_hard.experiments.record import RunResult
 from gcl_hard.experiments.registry import experiment_of
-from gcl_hard.experiments.settings import HEAD, RunConfig, known
+from gcl_hard.experiments.settings import HEAD, RunConfig
 from gcl_hard.losses.methods import method
 from gcl_hard.reports import theme
 from gcl_hard.reports.frame import Results, compare, set_name
 from gcl_hard.reports.result_figures import DIFFERENCES, difference_figure
-from gcl_hard.reports.rows import apart, in_symbols, symbols_that_differ
+from gcl_hard.reports.rows import apart, differing, in_symbols, symbols_that_differ
 from gcl_hard.reports.tables import NOTHING, interval, text_frame
 from gcl_hard.theory.snapshots import OWN, name_of
 
@@ -143,14 +143,7 @@ def negatives_table(results: Results, protocol: str, datasets: Sequence[str]) ->
 
 def _varied(configs: Sequence[RunConfig]) -> list[str]:
     """Settings that differ among configurations and have no column of their own."""
-    apart = (*HEAD, "classes")
-    return [
-        name
-        for name, declared in (known(type(configs[0])).items() if configs else ())
-        if declared.setting.several
-        and name not in apart
-        and len({getattr(config, name) for config in configs}) > 1
-    ]
+    return [name for name in differing(configs) if name not in (*HEAD, "classes")]
 
 
 def _mean(values: Iterable[float | None]) -> str:

@@ -57,8 +57,6 @@ LINES = (
     ("(p)", "^p ", "Wilcoxon's signed-rank test over seeds, never below .05 with fewer than six"),
     ("p, (p)", "^p ", "Holm-corrected over all rows compared with one control on one data set"),
     ("ns", " ns$", "p ≥ .05: not significant, which does not show equality"),
-    ("highest", "^highest ", "the highest of several, too high on average; not tested"),
-    ("lowest", "^lowest ", "the lowest of several, too low on average; not tested"),
     ("chosen", "^chosen$", "the best held-out score of the settings tried, each in one shorter "
      "run, then run in full; held-out items of a few splits may be test items of others"),
     (END, END, "an end of the values tried; a better one may lie beyond"),

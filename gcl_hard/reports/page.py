@@ -59,27 +59,18 @@ def write(
     check_target(path, quick=quick)
     shown = rows(results) if shown is None else shown
     sections = tables.sections(shown)
-    drawn = {
-        section: {name: draw(section_rows) for name, draw in FIGURES.items()}
-        for section, section_rows in sections.items()
-    }
-    if len({config.protocol for config in results.shown}) == 1:
-        first = next(iter(drawn.values()))
-        first |= {"grid": grid_figure(grid(results)), "gain": gain_figure(gains(results))}
     stem = "page" if path.suffix == ".html" else path.stem
-    figures = {
-        section: {
+    figures, files = dict[Section, dict[str, str]](), dict[Path, Any]()
+    for section, section_rows in sections.items():
+        drawn = {name: draw(section_rows) for name, draw in FIGURES.items()}
+        if not figures and len({config.protocol for config in results.shown}) == 1:
+            drawn |= {"grid": grid_figure(grid(results)), "gain": gain_figure(gains(results))}
+        figures[section] = {
             name: f"{stem}-{slug(section, sections)}-{figure_name(name, section)}.png"
-            for name, figure in section_figures.items()
+            for name, figure in drawn.items()
             if figure is not None
         }
-        for section, section_figures in drawn.items()
-    }
-    files = {
-        path.with_name(file): drawn[section][name]
-        for section, names in figures.items()
-        for name, file in names.items()
-    }
+        files |= {path.with_name(file): drawn[name] for name, file in figures[section].items()}
     text = page(results, shown, command=command, quick=quick, figures=figures)
     if path.suffix == ".html":
         return write_html(path, text, files, all_rows(shown))
@@ -181,10 +172,7 @@ def _shorter(results: Results) -> dict[str, Any]:
 def _compared(shown: Sequence[Row]) -> list[dict[str, Any]]:
     """Tables over all protocols, of each metric with a comparison."""
     return [
-        {
-            "metric": metric(name), "significance": significance,
-            "baselines": tables.baseline_table(metric_rows),
-        }
+        {"metric": metric(name), "significance": significance}
         for name, metric_rows in tables.by_metric(shown).items()
         if not (significance := tables.significance_table(metric_rows)).empty
     ]  # fmt: skip

@@ -64,25 +64,16 @@ def score_figure(lines: Sequence[Row]) -> Figure | None:
         data = data[data["method"] != "majority"]
     if data.empty:
         return None
-    labels, sets = list(data["label"].unique()), data["dataset"].unique()
-    figure, panels = theme.panels(len(sets), height=0.6 + 0.19 * len(labels), grid="x", sharey=True)
-    for panel, name in zip(panels, sets, strict=True):
-        panel.set_title(name)
-        panel.locator_params(axis="x", nbins=4)
-        for row in theme.rows(data[data["dataset"] == name]):
-            y, hue, hollow = labels.index(row.label), theme.colour(row.method), row.kind == "best"
-            panel.plot([row.low, row.high], [y, y], color=hue, alpha=0.55 if hollow else 1.0,
-                       label=f"{row.label} interval")  # fmt: skip
-            panel.plot([row.mean], [y], "o", markersize=5, color=hue, label=row.label,
-                       markerfacecolor="white" if hollow else hue)  # fmt: skip
-            if not np.isnan(row.paper):
-                panel.plot([row.paper], [y], **DIAMOND, label=f"{row.label} paper")
-    for panel in panels if metric(lines[0].metric).unit == "%" else ():
-        low, high = panel.get_xlim()  # an interval may go beyond what a percentage can be
-        panel.set_xlim(max(low, -0.5), min(high, 100.5))
-    panels[0].set_yticks(range(len(labels)), labels)
-    panels[0].set_ylim(len(labels) - 0.4, -0.6)
-    figure.supxlabel(metric(lines[0].metric).label, fontsize=theme.TEXT)
+    figure, panels = _interval_panels(
+        data.assign(panel=data["dataset"]), metric(lines[0].metric).label
+    )
+    labels = [*data["label"].unique()]
+    for panel in panels:
+        shown = data[(data["dataset"] == panel.get_title()) & data["paper"].notna()]
+        panel.plot(shown["paper"], [labels.index(label) for label in shown["label"]], **DIAMOND)
+        if metric(lines[0].metric).unit == "%":  # an interval may go beyond a percentage
+            low, high = panel.get_xlim()
+            panel.set_xlim(max(low, -0.5), min(high, 100.5))
     dot = {"marker": "o", "markersize": 5, "color": theme.INK}
     keys = [
         (True, {**dot, "label": "mean, 95 % interval"}),
@@ -127,9 +118,8 @@ def beta_figure(lines: Sequence[Row]) -> Figure | None:
         for row in theme.rows(rules[rules["dataset"] == name]):
             panel.axhline(row.mean, **_style(row.method, rule=True))
         for index, method in enumerate(methods):
-            points = hard[(hard["dataset"] == name) & (hard["method"] == method)].sort_values(
-                "beta"
-            )
+            points = hard[(hard["dataset"] == name) & (hard["method"] == method)]
+            points = points.sort_values("beta")
             x = [betas.index(b) + 0.12 * (index - (len(methods) - 1) / 2) for b in points["beta"]]
             panel.vlines(x, points["low"], points["high"], color=theme.colour(method), alpha=0.7)
             panel.plot(x, points["mean"], **_style(method))
@@ -169,24 +159,17 @@ def curve_figure(lines: Sequence[Row]) -> Figure | None:
     shown = [line for line in lines if len(line.curve) > 1]
     if not shown:
         return None
-    sets = dict.fromkeys(line.dataset for line in shown)
-    keys = dict[str, dict[str, Any]]()
-    figure, panels = theme.panels(len(sets), height=2.6)
-    for panel, name in zip(panels, sets, strict=True):
-        set_lines = [line for line in shown if line.dataset == name]
+    groups = {name: [x for x in shown if x.dataset == name] for name in names(shown, "dataset")}
+    styles = theme.line_styles({line.label: line.method for line in shown})
+    figure, panels = theme.panels(len(groups), height=2.6)
+    for panel, (name, set_lines) in zip(panels, groups.items(), strict=True):
         for line in set_lines:
-            same = [other.label for other in set_lines if other.method == line.method]
-            dashes = theme.DASHES[same.index(line.label) % len(theme.DASHES)]
-            style = {
-                "color": theme.colour(line.method), "label": line.label, "linestyle": dashes
-            }  # fmt: skip
-            panel.plot(*zip(*line.curve, strict=True), marker="o", markersize=3, **style)
-            keys.setdefault(line.label, style)
+            panel.plot(*zip(*line.curve, strict=True), **styles[line.label])
         panel.set_title(name)
         panel.locator_params(axis="x", integer=True)
     figure.supxlabel("epoch", fontsize=theme.TEXT)
     figure.supylabel("monitoring accuracy, %", fontsize=theme.TEXT)
-    theme.legend(figure, list(keys.values()))
+    theme.legend(figure, list(styles.values()))
     return figure
 
 
@@ -268,41 +251,25 @@ def rank_figure(lines: Sequence[Row]) -> Figure | None:
     ranked = ranks(lines)
     if ranked is None:
         return None
-    k, cd, order = len(ranked.lines), ranked.critical, np.argsort(ranked.ranks, kind="stable")
-    half, first = (k + 1) // 2, 0.6 + 0.35 * len(ranked.cliques)
-    depth, last = first + 0.6 * half, max(k, 1 + cd)
-    figure = Figure(figsize=(theme.WIDTH, 1.3 + 0.4 * depth), layout="constrained")
-    axes = figure.add_subplot(frame_on=False, xticks=[], yticks=[], ylim=(depth, -1.9))
-    axes.set_xlim(1 - 0.28 * (last - 1), last + 0.28 * (last - 1))
-    _scale(axes, k, cd)
-    for position, index in enumerate(order):
-        left, line, rank = position < half, ranked.lines[index], float(ranked.ranks[index])
-        end = 1.0 if left else last
-        y = first + 0.6 * (position if left else k - 1 - position)
-        axes.plot([rank, rank, end], [0, y, y], color=theme.colour(line.method), linewidth=1.3,
-                  label=line.label)  # fmt: skip
-        axes.annotate(f"{line.label}  {rank:.2f}", (end, y), (-5 if left else 5, 0), va="center",
-                      textcoords="offset points", ha="right" if left else "left")  # fmt: skip
+    order = np.argsort(ranked.ranks, kind="stable")
+    k, cd, means = len(order), ranked.critical, ranked.ranks[order]
+    figure, (axes,) = theme.panels(1, height=0.7 + 0.22 * (k + len(ranked.cliques)), grid="x")
+    for y, index in enumerate(order):
+        line = ranked.lines[index]
+        axes.plot([means[y]], [y], "o", color=theme.colour(line.method), label=line.label)
     for level, (low, high) in enumerate(ranked.cliques):
-        span = [ranked.ranks[order[low]] - 0.03, ranked.ranks[order[high]] + 0.03]
-        axes.plot(span, [0.35 + 0.35 * level] * 2, color=theme.INK, linewidth=3.5,
-                  solid_capstyle="butt", label="clique")  # fmt: skip
+        span = [means[low] - 0.03, means[high] + 0.03]
+        axes.plot(span, [k + level] * 2, color=theme.INK, linewidth=3.5, label="clique")
+    axes.plot([1, 1 + cd], [-1, -1], color=theme.INK, marker="|", label="CD")
+    labels = [f"{ranked.lines[i].label}  {ranked.ranks[i]:.2f}" for i in order]
+    axes.set_yticks(range(-1, k), [f"CD = {cd:.2f}", *labels])
+    axes.invert_yaxis()
     axes.set_xlabel(
         f"Average rank over {len(ranked.datasets)} data sets ({', '.join(ranked.datasets)}), 1 is "
         f"best; Friedman p = {ranked.p:.2g}.\nA bar joins what the Nemenyi test does not tell "
         f"apart at 5 %: ranks at most CD = {cd:.2f} apart.", fontsize=theme.SMALL,
     )  # fmt: skip
     return figure
-
-
-def _scale(axes: Axes, k: int, cd: float) -> None:
-    style: dict[str, Any] = {"color": theme.INK, "linewidth": 1}
-    axes.plot([1, k], [0, 0], **style)
-    for rank in range(1, k + 1):
-        axes.plot([rank, rank], [-0.15, 0], **style)
-        axes.text(rank, -0.3, str(rank), ha="center", fontsize=theme.SMALL)
-    axes.plot([1, 1 + cd], [-1.35, -1.35], **style, marker="|", label="CD")
-    axes.text(1 + cd / 2, -1.5, f"CD = {cd:.2f}", ha="center", fontsize=theme.SMALL)
 
 
 def part_figure(rows: Sequence[Row]) -> Figure | None:
@@ -346,21 +313,31 @@ def difference_figure(data: pd.DataFrame, title: str) -> Figure:
         data: with the columns of :data:`DIFFERENCES`; labels go down, in their order.
         title: of the axis.
     """
+    figure, panels = _interval_panels(data.assign(kind=""), title)
+    for panel in panels:
+        panel.axvline(0, color=theme.INK, linewidth=0.8)
+    return figure
+
+
+def _interval_panels(data: pd.DataFrame, title: str) -> tuple[Figure, list[Axes]]:
+    """Means with intervals, one panel for each name in ``panel``, labels down."""
     labels, groups = [*data["label"].unique()], [*data.groupby("panel", sort=False)]
     figure, panels = theme.panels(
-        len(groups), height=1.1 + 0.19 * len(labels), top=0.3, grid="x", sharey=True
+        len(groups), height=0.8 + 0.19 * len(labels), grid="x", sharey=True
     )
     for panel, (name, group) in zip(panels, groups, strict=True):
-        y, hue = [labels.index(label) for label in group["label"]], theme.colour(group.iloc[0, 2])
-        panel.axvline(0, color=theme.INK, linewidth=0.8)
-        panel.hlines(y, group["low"], group["high"], color=hue)
-        panel.plot(group["mean"], y, "o", color=hue, markersize=4.5, label=name)
-        panel.set_title(name)
-        panel.locator_params(axis="x", nbins=5)  # more run into each other where panels are narrow
+        for row in theme.rows(group):
+            y, hue, hollow = labels.index(row.label), theme.colour(row.method), row.kind == "best"
+            panel.plot([row.low, row.high], [y, y], color=hue, alpha=0.55 if hollow else 1.0,
+                       label=f"{row.label} interval")  # fmt: skip
+            panel.plot([row.mean], [y], "o", markersize=5, color=hue, label=row.label,
+                       markerfacecolor="white" if hollow else hue)  # fmt: skip
+        panel.set_title(str(name))
+        panel.locator_params(axis="x", nbins=4)  # more run into each other where panels are narrow
     panels[0].set_yticks(range(len(labels)), labels)
     panels[0].set_ylim(len(labels) - 0.4, -0.6)
     figure.supxlabel(title, fontsize=theme.TEXT)
-    return figure
+    return figure, panels
 
 
 def learning_figure(rows: Sequence[Row]) -> Figure | None:

@@ -67,8 +67,7 @@ class Row:
             is known.
         beta: β, where the setting is β alone.
         changed: other settings that are not the default, such as lr=0.02.
-        reads_labels: whether its encoder is trained with labels.
-        sees_test_labels: whether those of the items that it is tested on are among them.
+        sees_test_labels: whether its encoder is trained with labels, those of its test items too.
         curve: monitoring for images: epoch and accuracy in percent, mean over seeds.
         knn: for images, the accuracies of nearest neighbours, percent, of the seeds that have one.
         notes: what reading its data warned of, and what its training did.
@@ -103,7 +102,6 @@ class Row:
     optimism: float | None = None
     beta: float | None = None
     changed: tuple[str, ...] = ()
-    reads_labels: bool = False
     sees_test_labels: bool = False
     curve: tuple[tuple[int, float], ...] = ()
     knn: tuple[float, ...] = ()
@@ -292,7 +290,6 @@ def _of_method(results: Results, configs: Sequence[RunConfig], protocol: str) ->
         setting="",
         scores=None,
         expected=len(experiment.seeds_used(first, results.seeds)),
-        reads_labels=first.reads_labels,
         sees_test_labels=experiment.sees_test_labels(first),
         n_folds=first.n_scores,
         common_splits=experiment.common_splits,
@@ -340,9 +337,9 @@ def _of_method(results: Results, configs: Sequence[RunConfig], protocol: str) ->
     conditions = {
         (c.epochs, c.without, *(getattr(c, name, None) for name in CONDITIONS)) for c in configs
     }
-    if experiment.chooses_once:  # not even the paper's way
-        return method_rows
-    if len(conditions) > 1:  # a maximum of test scores over them is the best of nothing to choose
+    # Of a domain that chooses once there is not even the paper's way, and a maximum of test scores
+    # over conditions is the best of nothing to choose.
+    if experiment.chooses_once or len(conditions) > 1:
         return method_rows
     best = replace(empty, kind="best", paper=paper)
     # On the seeds that all candidates have: those of the selection, where there is one.
@@ -356,12 +353,8 @@ def _of_method(results: Results, configs: Sequence[RunConfig], protocol: str) ->
 
 def _varied(configs: Sequence[RunConfig]) -> list[str]:
     """β, and whatever else differs between rows of a method."""
-    return [
-        name
-        for name, declared in known(type(configs[0])).items()
-        if declared.setting.several
-        and (name == "beta" or len({getattr(config, name) for config in configs}) > 1)
-    ]
+    varied = {"beta", *differing(configs)}
+    return [name for name in known(type(configs[0])) if name in varied]
 
 
 def _filled(
@@ -417,15 +410,23 @@ def in_symbols(config: RunConfig, names: Iterable[str], *, ends: Collection[str]
     )
 
 
-def apart(configs: Sequence[RunConfig]) -> list[str]:
-    """Settings that differ among configurations of one domain and are not chosen inside."""
+def differing(configs: Sequence[RunConfig]) -> list[str]:
+    """Settings of several values that differ among configurations of one domain."""
     return [
         name
-        for name, declared in known(type(configs[0])).items()
-        if declared.setting.several
-        and not declared.setting.chosen
-        and not (name in IN_NAME and experiment_of(configs[0]).row_fields(configs[0]))
-        and len({getattr(config, name) for config in configs}) > 1
+        for name, declared in (known(type(configs[0])).items() if configs else ())
+        if declared.setting.several and len({getattr(config, name) for config in configs}) > 1
+    ]
+
+
+def apart(configs: Sequence[RunConfig]) -> list[str]:
+    """Settings that differ among configurations of one domain and are not chosen inside."""
+    declared = known(type(configs[0]))
+    named = IN_NAME if experiment_of(configs[0]).row_fields(configs[0]) else ()
+    return [
+        name
+        for name in differing(configs)
+        if not declared[name].setting.chosen and name not in named
     ]
 
 

@@ -62,7 +62,7 @@ def read(folders: Iterable[Path]) -> list[RunResult]:
         The records by data set, method and settings, whatever the order of the folders.
 
     Raises:
-        InputError: for a folder without a finished run, and a damaged file; names it.
+        InputError: for a folder without a finished run; names it.
     """
     best: dict[Run, tuple[Any, RunResult]] = {}
     undefined: list[Run] = []

@@ -1,8 +1,7 @@
-"""Figures of a search, by Optuna: PNG files, and parts of an HTML page."""
+"""Figures of a search, by Optuna."""
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,14 +14,12 @@ import numpy as np
 import optuna
 from matplotlib.ticker import NullFormatter
 from optuna import visualization
-from optuna.storages import InMemoryStorage
 from optuna.study import Study
-from optuna.trial import FrozenTrial
 
 from gcl_hard.evaluation.metrics import Metric
 from gcl_hard.reports import theme
 from gcl_hard.reports.tables import setting
-from gcl_hard.tuning.storage import GRID, complete
+from gcl_hard.tuning.storage import complete
 
 
 def plots(study: Study, metric: Metric) -> dict[str, tuple[str, str, dict[str, Any]]]:
@@ -44,8 +41,9 @@ def plots(study: Study, metric: Metric) -> dict[str, tuple[str, str, dict[str, A
             given["slices"] = (f"{inner} against each setting", "plot_slice", named)
     if shares:
         given["importances"] = ("how much each setting matters", "plot_param_importances", named)
-        caption = f"{inner} over {' and '.join([*shares][:2])}; between trials interpolated"
-        given["contour"] = (caption, "plot_contour", {**named, "params": [*shares][:2]})
+        first = [*shares][:2]
+        caption = f"{inner} over {' and '.join(map(setting, first))}; between trials interpolated"
+        given["contour"] = (caption, "plot_contour", {**named, "params": first})
     if any(trial.intermediate_values for trial in trials):
         given["intermediate"] = (f"{inner} while training", "plot_intermediate_values", {})
     return given
@@ -66,11 +64,11 @@ def write_figures(study: Study, stem: Path, *, title: str, metric: Metric) -> li
     Raises:
         InputError: if the path cannot be written to.
     """
-    written, shown = [], readable(study)
-    for name, (caption, function, arguments) in plots(shown, metric).items():
+    written = []
+    for name, (caption, function, arguments) in plots(study, metric).items():
         path = stem.with_name(f"{stem.name}-{name}.png")
-        with _pyplot():
-            axes = getattr(visualization.matplotlib, function)(shown, **arguments)
+        with mpl.rc_context(), quiet():
+            axes = getattr(visualization.matplotlib, function)(study, **arguments)
             figure = np.ravel(axes)[0].figure
             for panel in figure.axes:
                 panel.set_title("")
@@ -79,44 +77,9 @@ def write_figures(study: Study, stem: Path, *, title: str, metric: Metric) -> li
             figure.suptitle("")
             theme.heading(figure, f"{title}: {caption}")
             theme.save(figure, path, dpi=120)
+            plt.close(figure)
         written.append(path)
     return written
-
-
-def interactive(study: Study, metric: Metric) -> dict[str, tuple[str, Any]]:
-    """Plotly figures of a study, by name, with captions.
-
-    Args:
-        study: study of inner scores.
-        metric: the metric of the scores.
-    """
-    shown = readable(study)
-    given = plots(shown, metric) | {
-        "parallel": (
-            "all settings of every trial", "plot_parallel_coordinate",
-            {"target_name": f"inner {metric.label}"},
-        ),
-        "timeline": ("when trials ran", "plot_timeline", {}),
-    }  # fmt: skip
-    with quiet():
-        return {
-            name: (caption, getattr(visualization, function)(shown, **arguments))
-            for name, (caption, function, arguments) in given.items()
-        }
-
-
-@contextmanager
-def _pyplot() -> Iterator[None]:
-    """Draw with pyplot without a screen; leave no figure, style or backend behind."""
-    backend, before = plt.get_backend(), {*plt.get_fignums()}
-    plt.switch_backend("agg")
-    try:
-        with mpl.rc_context(), quiet():
-            yield
-    finally:
-        for number in {*plt.get_fignums()} - before:
-            plt.close(number)
-        plt.switch_backend(backend)
 
 
 @contextmanager
@@ -130,25 +93,6 @@ def quiet() -> Iterator[None]:
             yield
     finally:
         optuna.logging.set_verbosity(before)
-
-
-def readable(study: Study) -> Study:
-    """A copy of a study, in memory, with readable names of settings."""
-    with quiet():
-        storage = InMemoryStorage()
-        study_id = storage.create_new_study([study.direction], study.study_name)
-        for trial in study.get_trials(deepcopy=False):
-            storage.create_new_trial(study_id, _readable(trial))
-        return optuna.load_study(study_name=study.study_name, storage=storage)
-
-
-def _readable(trial: FrozenTrial) -> FrozenTrial:
-    shown = copy.copy(trial)
-    shown.params = {setting(name): param for name, param in trial.params.items()}
-    shown.distributions = {setting(name): d for name, d in trial.distributions.items()}
-    shown.user_attrs = {GRID: True} if trial.user_attrs.get(GRID) else {}
-    shown.system_attrs = {}
-    return shown
 
 
 def importances(study: Study) -> dict[str, float]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator, ScalarFormatter
+from matplotlib.ticker import MaxNLocator
 
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.record import RunResult
@@ -140,24 +139,6 @@ def _lines(
     return [curve for _, curve in groups]
 
 
-def upper_limit(lines: Sequence[pd.DataFrame]) -> float:
-    """Upper limit of an axis dominated by a few peaks, else infinity."""
-    means = pd.concat(lines)["mean"].dropna().sort_values()
-    if means.empty:
-        return math.inf
-    first = [line["mean"].dropna().iloc[0] for line in lines if line["mean"].notna().any()]
-    usual = max(1.0, means.iloc[int(0.95 * (len(means) - 1))], *first)
-    return 2 * usual if means.iloc[-1] > 10 * usual else math.inf
-
-
-def axis_limits(lines: Sequence[pd.DataFrame], top: float) -> tuple[float, float]:
-    """Both ends of an axis that holds all up to ``top``, with a margin."""
-    values = pd.concat(lines).to_numpy()
-    low, high = float(values[values <= top].min()), float(values[values <= top].max())
-    margin = 0.05 * (high - low or 1.0)
-    return low - margin, high + margin
-
-
 def assumption_data(frame: pd.DataFrame, records: Sequence[RunResult]) -> pd.DataFrame:
     """The numbers of :func:`fig4`: the share of anchors that satisfy Assumption 1.
 
@@ -285,17 +266,16 @@ def geometry(records: Sequence[RunResult]) -> Drawn:
         and Lemma 2.4.
     """
     frame, records, methods, facts = diagnostics(records)
-    data, frame, cut = geometry_data(frame), frame[frame["panel"] == "beta=1"], list[str]()
+    data, frame = geometry_data(frame), frame[frame["panel"] == "beta=1"]
     measures = _measures(frame)
     figure, panels = epoch_panels(len(measures), 4, 1.7, "none")
     styles, rules = theme.line_styles(methods), list[dict[str, Any]]()
     for panel, (name, title) in zip(panels, measures.items(), strict=True):
         panel.set_title(title)
-        drawn = _lines(panel, frame, name, styles)
-        if math.isfinite(top := upper_limit(drawn)):
-            panel.set_ylim(*axis_limits(drawn, top))
-            highest = max(curve["mean"].max() for curve in drawn)
-            cut.append(f"{name.replace('_', ' ')}, up to {highest:.2g}")
+        drawn = pd.concat(_lines(panel, frame, name, styles))
+        least, most = drawn["min"].min(), drawn["max"].max()
+        if 0 < 100 * least < most:
+            panel.set_yscale("log")
     if len(widest := data["widest_angle"].dropna().unique()):
         rules.append({"color": theme.INK, "linestyle": (0, (2, 2)), "linewidth": 1,
                       "label": "widest possible"})  # fmt: skip
@@ -311,7 +291,7 @@ def geometry(records: Sequence[RunResult]) -> Drawn:
     theme.legend(figure, [*styles.values(), *rules], "trained with")
     theme.heading(figure, f"How embeddings lie. {subject(records)}, {anchors_text(frame)}")
     note = caption(
-        "geometry", facts=facts, cut=cut, versions=versions(records),
+        "geometry", facts=facts, versions=versions(records),
         optimality=len(measures) > len(MEASURES),
     )  # fmt: skip
     return Drawn(figure, data, note)
@@ -319,9 +299,9 @@ def geometry(records: Sequence[RunResult]) -> Drawn:
 
 def _plain_ticks(panel: Axes) -> None:
     """Ticks without an offset, on an axis that does not magnify rounding."""
-    formatter = ScalarFormatter(useOffset=False)
-    formatter.set_powerlimits((-3, 5))
-    panel.yaxis.set_major_formatter(formatter)
+    if panel.get_yscale() == "log":
+        return
+    panel.ticklabel_format(axis="y", useOffset=False, scilimits=(-3, 5))
     low, high = panel.get_ylim()
     lacking = 1e-3 * max(abs(low), abs(high)) - (high - low)
     if lacking > 0:

@@ -22,9 +22,9 @@ from gcl_hard.experiments.settings import RunConfig, known
 from gcl_hard.files.io import check_regular, public_path
 from gcl_hard.reports.frame import standard_error
 from gcl_hard.reports.legend import legend
-from gcl_hard.reports.rendering import environment, rendered, write_files
+from gcl_hard.reports.rendering import rendered, write_files
 from gcl_hard.reports.tables import NOTHING, points, score, setting, settings, text_frame, value
-from gcl_hard.tuning.storage import GRID, INTERRUPTED, TrialCounts, complete, failure_of
+from gcl_hard.tuning.storage import GRID, TrialCounts, complete, failure_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -55,11 +55,6 @@ STATES = {
 def on_test(result: SearchResult) -> bool:
     """Whether trials are scored on the test folds, as under protocol ``transductive``."""
     return experiment_of(result.findings[0].config).searches_on_test(result.findings[0].config)
-
-
-def grid_of(result: SearchResult) -> str:
-    """Name of the grid: the paper's or the user's."""
-    return str(result.facts.get("grid") or "the grid")
 
 
 def inner_error(result: SearchResult, finding: Finding | None = None) -> float | None:
@@ -139,46 +134,30 @@ def space(studies: Sequence[Study]) -> DataFrame:
     distributions = {name: d for trial in trials for name, d in trial.distributions.items()}
     drawn = sum(bool(trial.params) for trial in trials)
     have = Counter(name for trial in trials for name in trial.params)
-    rows = [
-        [setting(name), _scale(d), *_ends(d), f"{have[name]} of {drawn}"]
-        for name, d in distributions.items()
-    ]
-    return text_frame(["setting", "values", "low", "high", "trials with it"], rows)
+    rows = [[setting(name), _values(d), f"{have[name]} of {drawn}"]
+            for name, d in distributions.items()]  # fmt: skip
+    return text_frame(["setting", "values", "trials with it"], rows)
 
 
-def _scale(distribution: Any) -> str:
+def _values(distribution: Any) -> str:
     if isinstance(distribution, CategoricalDistribution):
         return f"one of {', '.join(map(value, distribution.choices))}"
-    whole = isinstance(distribution, IntDistribution)
-    scale = ["whole numbers"] * whole + ["logarithmic" if distribution.log else "linear"]
-    if distribution.step not in (None, 1 if whole else None):
-        scale.append(f"in steps of {value(distribution.step)}")
-    return ", ".join(scale)
-
-
-def _ends(distribution: Any) -> list[str]:
-    if isinstance(distribution, CategoricalDistribution):
-        return [NOTHING, NOTHING]
-    return [value(distribution.low), value(distribution.high)]
+    parts = [f"{value(distribution.low)} to {value(distribution.high)}"]
+    parts += ["whole numbers"] * isinstance(distribution, IntDistribution)
+    parts += ["logarithmic"] * distribution.log
+    if distribution.step not in (None, 1):
+        parts.append(f"in steps of {value(distribution.step)}")
+    return ", ".join(parts)
 
 
 def best_trials(study: Study, best: FrozenTrial, error: float | None, metric: Metric) -> DataFrame:
-    """The five best trials: the best one first, then by score and age; see :func:`_trials`."""
+    """The five best trials and those of the grid: the best one, then by score and age."""
     shown = sorted(
         complete(study),
         key=lambda t: (t.number != best.number, metric.gain(0.0, t.value or 0.0), t.number),
     )
-    return _trials(shown[:BEST], best, error, metric)
-
-
-def grid_table(
-    study: Study, best: FrozenTrial, error: float | None, metric: Metric
-) -> DataFrame | None:
-    """The grid trials, and the best trial of all; None where no trial belongs to the grid."""
-    trials = study.get_trials(deepcopy=False)
-    grid = [t for t in trials if t.user_attrs.get(GRID) and failure_of(t) != INTERRUPTED]
-    others = [] if best.number in {trial.number for trial in grid} else [best]
-    return _trials([*grid, *others], best, error, metric) if grid else None
+    listed = [t for k, t in enumerate(shown) if k < BEST or t.user_attrs.get(GRID)]
+    return _trials(listed, best, error, metric)
 
 
 def _trials(
@@ -196,11 +175,9 @@ def _trials(
     for trial in trials:
         notes = [" (grid)"] * bool(trial.user_attrs.get(GRID))
         notes += [", the best of all"] * (trial.number == best.number)
-        scores = [STATES[trial.state.name], NOTHING, NOTHING]
-        if trial.state.name == "COMPLETE":
-            gap = metric.gain(best.values[0], trial.values[0])
-            in_errors = f"{gap / error:.1f}" if error else NOTHING
-            scores = [metric.text(trial.values[0]), metric.difference(gap), in_errors]
+        gap = metric.gain(best.values[0], trial.values[0])
+        scores = [metric.text(trial.values[0]), metric.difference(gap)]
+        scores.append(f"{gap / error:.1f}" if error else NOTHING)
         if trial.number == best.number:
             scores[1:] = [NOTHING, NOTHING]
         settings_of = [value(trial.params.get(name)) for name in names]
@@ -243,12 +220,12 @@ def studies(result: SearchResult) -> DataFrame:
 
 
 def write(result: SearchResult, path: Path, *, command: str) -> list[Path]:
-    """Write the page of a search, with its figures, HTML page and best settings next to it.
+    """Write the page of a search, with its figures and best settings next to it.
 
     Args:
         result: result of the search.
-        path: the page, NAME.md; the rest is NAME.html, NAME-<figure>.png and NAME-best.yaml,
-            for several studies NAME-outer1-<figure>.png and NAME-outer1-best.yaml, ….
+        path: the page, NAME.md; the rest is NAME-<figure>.png and NAME-best.yaml, for several
+            studies NAME-outer1-<figure>.png and NAME-outer1-best.yaml, ….
         command: the command of the search.
 
     Returns:
@@ -265,10 +242,7 @@ def write(result: SearchResult, path: Path, *, command: str) -> list[Path]:
         write_figures(finding.study, stem, title=title(result), metric=result.metric)
         for finding, stem in both
     ]
-    texts = {
-        path: page(result, path, command=command, figures=drawn),
-        path.with_suffix(".html"): html(result),
-    }
+    texts = {path: page(result, path, command=command, figures=drawn)}
     for finding, stem in both:
         config, named = _config(stem), dict[str, Any]()
         if result.facts.get("graphs_name"):
@@ -307,82 +281,39 @@ def page(
     """
     counts = [TrialCounts.of(f.study) for f in result.findings]
     done = [count.finished for count in counts]
-    files = [
+    parts = [
         {
+            "finding": finding,
+            "best": best_trials(finding.study, finding.best, error, result.metric),
+            "states": states(finding.study),
             "config": Path(public_path(_config(stem))),
             "missing": _not_in_config(result, finding),
             "figures": {f.name: f.stem.removeprefix(f"{stem.name}-") for f in drawn},
         }
         for finding, stem, drawn in zip(result.findings, _stems(result, path), figures, strict=True)
+        for error in [inner_error(result, finding)]
     ]
     return rendered(
         "search.md.j2",
-        **_context(result),
         head=HEAD,
+        title=title(result),
+        warning=chosen_on_test(result),
+        numbers=numbers(result),
+        space=space([finding.study for finding in result.findings]),
+        studies=studies(result) if len(result.findings) > 1 else None,
+        parts=parts,
         command=command,
         asked=result.asked,
         done=done,
         finished=min(done) >= result.asked,
         over=all(count.over(result.asked) for count in counts),
         took=sum(finding.seconds for finding in result.findings),
-        html=path.with_suffix(".html").name,
-        files=files,
         facts={
             name.replace("_", " "): _fact(fact)
             for name, fact in result.facts.items()
             if fact not in (None, {}) and name not in ELSEWHERE
         },
     )
-
-
-def html(result: SearchResult) -> str:
-    """The page of a search as HTML: its numbers, and tables and interactive figures of each study.
-
-    Args:
-        result: result of the search.
-
-    Returns:
-        HTML that includes the drawing script once; it loads nothing.
-    """
-    from gcl_hard.reports.search_figures import interactive
-
-    figures = [
-        [
-            (caption, figure.to_html(
-                full_html=False, include_plotlyjs=number == k == 0,
-                config={"displaylogo": False, "responsive": True, "showSendToCloud": False},
-                default_height="440px", div_id=f"{name}-{number + 1}",
-            ))
-            for k, (name, (caption, figure)) in enumerate(
-                interactive(finding.study, result.metric).items()
-            )
-        ]
-        for number, finding in enumerate(result.findings)
-    ]  # fmt: skip
-    template = environment(html=True).get_template("search.html.j2")
-    return template.render(**_context(result), figures=figures)
-
-
-def _context(result: SearchResult) -> dict[str, Any]:
-    """Template variables of both pages."""
-    return {
-        "title": title(result),
-        "warning": chosen_on_test(result),
-        "numbers": numbers(result),
-        "grid": grid_of(result),
-        "space": space([finding.study for finding in result.findings]),
-        "studies": studies(result) if len(result.findings) > 1 else None,
-        "parts": [
-            {
-                "finding": finding,
-                "best": best_trials(finding.study, finding.best, error, result.metric),
-                "grid": grid_table(finding.study, finding.best, error, result.metric),
-                "states": states(finding.study),
-            }
-            for finding in result.findings
-            for error in [inner_error(result, finding)]
-        ],
-    }
 
 
 def _fact(fact: object) -> str:
@@ -505,16 +436,9 @@ def terminal(result: SearchResult) -> RenderableType:
 def _summary(finding: Finding) -> str:
     counts = TrialCounts.of(finding.study)
     failed = "; ".join(f"{n} x {reason}" for reason, n in counts.failures.most_common())
-    inside = (
-        "on the test folds"
-        if experiment_of(finding.config).searches_on_test(finding.config)
-        else "inside"
-    )
-    scores = {inside: finding.inner, "outside": finding.outer}
     parts = [
         f"{counts.complete} complete, {counts.pruned} pruned",
         *([f"{counts.failures.total()} failed ({failed})"] if failed else []),
         f"best trial {finding.best.number}: {settings(finding.best.params)}",
-        *(f"{score(n, finding.metric)} {where}" for where, n in scores.items() if n is not None),
     ]
     return ", ".join(parts)

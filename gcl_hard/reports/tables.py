@@ -177,11 +177,6 @@ def extent(row: Row) -> str:
     return f"{seeds} × {row.n_folds}" if row.common_splits else seeds
 
 
-def test_part(item: str, *, one_split: bool, fold: str) -> str:
-    """Name of the data that scores are measured on."""
-    return f"test {item}s" if one_split else f"test {fold}s"
-
-
 def escaped(text: str) -> str:
     """Text of users, such as names, as Markdown and HTML show it: on one line, and no markup.
 
@@ -434,30 +429,6 @@ def significance_table(rows: Sequence[Row]) -> DataFrame:
              *(f"significantly {sign}" for sign in signs)]  # fmt: skip
     table = text_frame(heads, lines)
     return table.groupby(heads[:3], sort=False).sum().reset_index().astype(str)
-
-
-def baseline_table(rows: Sequence[Row]) -> DataFrame:
-    """The best trained method and the best baseline on each data set, all seeds of both.
-
-    Args:
-        rows: of one metric.
-    """
-    measure = metric(rows[0].metric if rows else ACCURACY)
-    blocks: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        blocks.setdefault((row.protocol, row.dataset), []).append(row)
-    lines = []
-    for block, block_rows in blocks.items():
-        trained = best_trained(block_rows)
-        baseline = _best(row for row in block_rows if row.is_baseline and row.whole)
-        if trained and trained.scores and baseline and baseline.scores:
-            means = trained.scores.mean, baseline.scores.mean
-            lines.append((*block, trained.label, baseline.label, *map(measure.text, means),
-                          measure.difference(means[0] - means[1])))  # fmt: skip
-    most, unit = "highest" if measure.higher else "lowest", measure.unit or measure.title
-    heads = ("protocol", "data set", f"{most} trained method", f"{most} baseline",
-             f"trained, {unit}", f"baseline, {unit}", f"difference, {measure.points}")  # fmt: skip
-    return text_frame(heads, lines)
 
 
 def choice_table(selections: Sequence[Selection]) -> DataFrame:

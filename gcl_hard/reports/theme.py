@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 import matplotlib as mpl
-import numpy as np
 import seaborn as sns
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -161,16 +160,9 @@ def legend(
         title: title of the legend.
     """
     handles = [Line2D([], [], **entry) if isinstance(entry, dict) else entry for entry in entries]
-    labels = np.array([str(handle.get_label()) for handle in handles])
-    columns = next(
-        (n for n in range(len(labels), 1, -1) if _legend_width(np.array_split(labels, n)) <= WIDTH),
-        1,
-    )
+    widest = max(len(str(handle.get_label())) for handle in handles)
+    columns = max(1, int(WIDTH / (HANDLE + CHARACTER * widest)))
     figure.legend(handles=handles, loc="outside upper center", ncols=columns, title=title)
-
-
-def _legend_width(columns: Sequence[Any]) -> float:
-    return sum(HANDLE + CHARACTER * max(map(len, column)) for column in columns)
 
 
 def heading(figure: Figure, text: str) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -73,7 +72,6 @@ class TuneOptions(SearchOptions):
         callbacks: called with study and trial after each trial, as Optuna's.
         own_sampler: an object in place of the named one.
         own_pruner: likewise.
-        own_storage: likewise.
     """
 
     base: Base
@@ -83,7 +81,6 @@ class TuneOptions(SearchOptions):
     callbacks: tuple[Callback, ...] = ()
     own_sampler: BaseSampler | None = None
     own_pruner: BasePruner | None = None
-    own_storage: Any = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -94,14 +91,6 @@ class TuneOptions(SearchOptions):
         self._check_sampler()
         self._check_pruner()
         self._check_protocol()
-
-        for part, kind in ((self.own_sampler, BaseSampler), (self.own_pruner, BasePruner)):
-            if part is not None and not isinstance(part, kind):
-                raise InputError(
-                    f"expected a name or an object of Optuna's {kind.__name__}, got {part}"
-                )
-        if not all(map(callable, self.callbacks)):
-            raise InputError(f"callbacks are called with study and trial, got {self.callbacks!r}")
 
     def _check_name(self) -> None:
         name = self.study_name or ""
@@ -194,10 +183,6 @@ def plain(name: str) -> str:
     return NOT_IN_NAMES.sub("-", name)
 
 
-MOST_COMBINATIONS = 1_000
-"""Combinations of searched choices that are looked at for settings that no trial reads."""
-
-
 def warn_of_untried(options: TuneOptions, settings: Mapping[str, Any]) -> None:
     """Warn of settings that no trial of a search reads: see :func:`warn_of_unread`."""
     if settings:
@@ -205,19 +190,15 @@ def warn_of_untried(options: TuneOptions, settings: Mapping[str, Any]) -> None:
 
 
 def _configs_of(options: TuneOptions) -> list[RunConfig]:
-    """Configurations of trials: the base with combinations of the searched choices, the first
-    :data:`MOST_COMBINATIONS` of them.
-    """
-    choices = {
-        dimension.name: dimension.ends
-        for dimension in options.search_space.dimensions
-        if not dimension.numeric and dimension.name in known(options.base.kind)
-    }
-    configs = []
-    for values in islice(product(*choices.values()), MOST_COMBINATIONS):
-        with suppress(InputError):  # a trial that fails
-            configs.append(options.base.config_with(dict(zip(choices, values, strict=True))))
-    return configs or [options.base.config]
+    """The base, and the base with each value of each searched choice."""
+    base = options.base
+    configs = [base.config]
+    for dimension in options.search_space.dimensions:
+        if not dimension.numeric and dimension.name in known(base.kind):
+            for value in dimension.ends:
+                with suppress(InputError):  # a trial that fails
+                    configs.append(base.config_with({dimension.name: value}))
+    return configs
 
 
 def tune_options(
@@ -247,8 +228,8 @@ def tune_options(
     Raises:
         InputError: for anything that cannot be run; says what would be.
     """
-    for option in ("sampler", "pruner", "storage"):
-        if not isinstance(stated.get(option, ""), str | Path | None):
+    for option in ("sampler", "pruner"):
+        if not isinstance(stated.get(option, ""), str):
             stated[f"own_{option}"] = stated.pop(option)
     kind = CONFIGS[domain]
     experiment = experiment_of(kind)

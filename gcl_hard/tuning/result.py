@@ -120,21 +120,12 @@ class SearchResult:
     search: PreparedSearch | None = None
 
     def __repr__(self) -> str:
-        metric, outer, optimism = self.metric, "", ""
-        if self.outer is not None and self.optimism is not None:
-            outer = f", outer {metric.shown(self.outer)}"
-            optimism = f", optimism {metric.difference(self.optimism)} {metric.points}"
-        facts, n = self.facts, len(self.findings)
-        search = f"{facts['method']} on {facts['dataset']}, {facts['protocol']}"
-        studies = "" if n == 1 else f" of {n} studies"
-        drawn = self.findings[0].best.params
-        params = {name: getattr(self.best, name, drawn.get(name)) for name in facts["dimensions"]}
-        shown = ", ".join(
-            f"{name}={value!r}" for name, value in params.items() if value is not None
-        )
+        scores = {"inner": self.inner, "outer": self.outer}
+        facts, best = self.facts, self._finding.best.params
+        shown = [f"{k} {self.metric.shown(v)}" for k, v in scores.items() if v is not None]
         return (
-            f"SearchResult({search}: inner {metric.shown(self.inner)}{outer}{optimism}{studies};\n"
-            f"  best: {shown})"
+            f"SearchResult({facts['method']} on {facts['dataset']}, {facts['protocol']}: "
+            f"{', '.join(shown)}; best: {', '.join(f'{k}={v!r}' for k, v in best.items())})"
         )
 
     @property

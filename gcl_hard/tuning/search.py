@@ -33,14 +33,12 @@ from gcl_hard.tuning.objective import Objective, check_output, score_outside, sc
 from gcl_hard.tuning.options import BatchSampler, TuneOptions, plain, pruner, sampler
 from gcl_hard.tuning.storage import (
     OUTER,
-    OWN,
     RETRIES,
     SCORED_ON,
     Heartbeats,
     StudyStorage,
     TrialCounts,
     fail,
-    own_url,
     put_back,
     retry_orphans,
     uninterrupted,
@@ -155,11 +153,7 @@ class PreparedSearch:
     @property
     def url(self) -> str:
         """URL of the storage."""
-        options = self.options
-        url = None if options.own_storage is None else own_url(options.own_storage)
-        if url is not None and url.startswith(OWN):
-            return url
-        return url_of(url or options.storage, options.output, self.stem)
+        return url_of(self.options.storage, self.options.output, self.stem)
 
     def studies(self, storage: BaseStorage) -> list[Study]:
         """Create or open the studies.
@@ -533,17 +527,16 @@ class StudyBars:
         self, bars: Progress, console: Console, studies: Sequence[Study], search: PreparedSearch
     ) -> None:
         self._bars, self._print = bars, partial(console.print, highlight=False, markup=False)
-        self._studies = studies
-        self._asked, self._metric = search.options.trials, metric(search.metric)
+        self._studies, self._asked = studies, search.options.trials
+        self._metric = metric(search.metric)
         on_test = experiment_of(search.config).searches_on_test(search.config)
         self._where = "on the test folds" if on_test else "inside"
         self._counts = [TrialCounts.of(study) for study in studies]
         self._shares: dict[tuple[int, int], float] = {}
-        self._tasks = []
+        self._tasks = [bars.add_task("", total=self._asked) for _ in studies]
         for k, (study, counts) in enumerate(zip(studies, self._counts, strict=True)):
-            done = counts.finished
-            self._tasks.append(bars.add_task(self._text(k), total=self._asked, completed=done))
-            if done:
+            self._draw(k)
+            if done := counts.finished:
                 line = f"{study.study_name}: {done} of {self._asked} trials were done before"
                 self._print(line, style="dim")
 

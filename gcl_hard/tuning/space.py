@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-from gcl_hard.core.setting import Field
-from gcl_hard.errors import InputError, nearest, unknown
+from gcl_hard.errors import InputError, unknown
 from gcl_hard.experiments.custom import EncoderMaker, UserParts, check_maker
 from gcl_hard.experiments.domains import CONFIGS
 from gcl_hard.experiments.presets import preset
@@ -31,9 +30,10 @@ if TYPE_CHECKING:
     from optuna import Trial
 
 Distribution = FloatDistribution | IntDistribution | CategoricalDistribution
-TYPES = ("float", "int", "categorical")
-RANGE = ("type", "low", "high", "log", "step", "when")
-CHOICE = ("type", "choices", "when")
+NUMBERS: dict[str, type[FloatDistribution | IntDistribution]] = {
+    "float": FloatDistribution, "int": IntDistribution,
+}  # fmt: skip
+TYPES = (*NUMBERS, "categorical")
 EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
 KEYS = ("space", "grid")
 ENCODER = "encoder."
@@ -86,8 +86,8 @@ class Dimension:
         if isinstance(description, Distribution):
             return cls(name, description)
         if isinstance(description, list):
-            return cls(name, _choices(name, description))
-        if isinstance(description, tuple):
+            description = {"type": "categorical", "choices": description}
+        elif isinstance(description, tuple):
             description = _interval(name, description)
         if not isinstance(description, Mapping):
             raise InputError(
@@ -95,17 +95,11 @@ class Dimension:
                 f"Python also (0.1, 10), a list of choices or a distribution of Optuna, got "
                 f"{description!r}"
             )
-        kind = description.get("type")
+        kind, methods = description.get("type"), _methods(name, description.get("when"))
         if kind not in TYPES:
             raise unknown(f"type of {name}", str(kind), TYPES)
-        known = CHOICE if kind == "categorical" else RANGE
-        for key in description:
-            if key not in known:
-                raise unknown(f"key of {name}", str(key), known)
-        methods = _methods(name, description.get("when"))
-        if kind == "categorical":
-            return cls(name, _choices(name, description.get("choices")), methods)
-        return cls(name, _range(name, description, whole=kind == "int"), methods)
+        keys = {key: value for key, value in description.items() if key not in ("type", "when")}
+        return cls(name, _distribution(name, kind, keys), methods)
 
     def checked(self, value: Any, *, in_grid: bool = True) -> Any:
         """A value of a grid, converted as if it were drawn from the distribution.
@@ -175,14 +169,6 @@ def _methods(name: str, when: Any) -> tuple[str, ...]:
     return tuple(map(str, methods))
 
 
-def _choices(name: str, choices: Any) -> CategoricalDistribution:
-    if not isinstance(choices, list | tuple) or not choices:
-        raise InputError(f"{name}: choices must be a list of at least one value, got {choices!r}")
-    if not all(isinstance(choice, bool | int | float | str | None) for choice in choices):
-        raise InputError(f"{name}: choices are numbers, words, true, false or null, got {choices}")
-    return CategoricalDistribution(tuple(map(as_number, choices)))
-
-
 def as_number(value: Any) -> Any:
     """A value, converted if it is a number that YAML 1.1 reads as text, such as 1e-4.
 
@@ -193,39 +179,31 @@ def as_number(value: Any) -> Any:
     return float(value) if isinstance(value, str) and EXPONENT.fullmatch(value) else value
 
 
-def _range(
-    name: str, description: Mapping[str, Any], *, whole: bool
-) -> FloatDistribution | IntDistribution:
-    keys = ("low", "high") if description.get("step") is None else ("low", "high", "step")
-    numbers: dict[str, Any] = {
-        key: _number(name, key, description.get(key), whole=whole) for key in keys
-    }
-    log = description.get("log", False)
-    if not isinstance(log, bool):
-        raise InputError(f"{name}: log is true or false, got {log!r}")
+def _choices(choices: Any) -> tuple[Any, ...]:
+    if not isinstance(choices, list | tuple):
+        raise TypeError(f"choices must be a list, got {choices!r}")
+    return tuple(map(as_number, choices))
+
+
+def _distribution(name: str, kind: str, keys: Mapping[str, Any]) -> Distribution:
+    """Optuna's distribution of a type, where Optuna would take other values than are stated."""
+    values = {key: as_number(value) for key, value in keys.items()}
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that high is lowered to the last step
-            kind = IntDistribution if whole else FloatDistribution
-            distribution = kind(log=log, **numbers)
-    except ValueError as error:
+            warnings.simplefilter("error")  # that high is lowered, and of choices of other types
+            if kind == "categorical":
+                values["choices"] = _choices(**values)
+                return CategoricalDistribution(**values)
+            odd = [
+                key for key, value in values.items()
+                if not math.isfinite(value) or (kind == "int" and value != int(value))
+            ]  # fmt: skip
+            if not odd:
+                return NUMBERS[kind](**values)
+    except (TypeError, ValueError, UserWarning) as error:
         raise InputError(f"{name}: {error}") from error
-    if distribution.high != numbers["high"]:
-        raise InputError(
-            f"{name}: step {numbers['step']:g} does not lead from low {distribution.low:g} to high "
-            f"{numbers['high']:g}; the last one would be at {distribution.high:g}"
-        )
-    return distribution
-
-
-def _number(name: str, key: str, value: Any, *, whole: bool) -> float:
-    """A number, even if YAML 1.1 reads it as text, such as 1e-4."""
-    number = as_number(value)
-    is_number = isinstance(number, int | float) and not isinstance(number, bool)
-    if not is_number or not math.isfinite(number) or (whole and number != int(number)):
-        kind = "a whole" if whole else "a finite"
-        raise InputError(f"{name}: {key} must be {kind} number, got {value!r}")
-    return int(number) if whole else float(number)
+    kinds = "whole" if kind == "int" else "finite"
+    raise InputError(f"{name}: {odd[0]} must be {kinds}, got {values[odd[0]]!r}")
 
 
 @dataclass(frozen=True)
@@ -313,9 +291,7 @@ class Space:
         """
         if not isinstance(description, Mapping):
             raise InputError(f"a search space is a mapping of settings, got {description!r}")
-        settings = {name for config in CONFIGS.values() for name in defaults(config)}
-        others = [str(key) for key in description if key not in settings]
-        if description and not any(nearest(key, KEYS) for key in others):
+        if not {*map(str, description)} & {*KEYS}:
             description = {"space": description}
         for key in description:
             if key not in KEYS:
@@ -469,7 +445,9 @@ def _check_name(dimension: Dimension, base: Base) -> None:
             )
     elif name not in defaults(base.kind):
         raise unknown("setting of the search space", name, defaults(base.kind))
-    elif _decides_scores(known(base.kind)[name]):
+    elif (setting := known(base.kind)[name].setting).part in ("data", "split") or (
+        setting.space == ()
+    ):
         raise InputError(
             f"{name} cannot be searched: scores of different {name} are not comparable"
         )
@@ -479,34 +457,18 @@ def _check_name(dimension: Dimension, base: Base) -> None:
             raise unknown(kind, str(method), METHODS)
 
 
-def _decides_scores(field: Field) -> bool:
-    """Whether scores of different values cannot be compared."""
-    return field.setting.part in ("data", "split") or field.setting.space == ()
-
-
 def _check_ends(dimension: Dimension, base: Base, method: str) -> None:
     """Check that both bounds are valid, and that the method has the setting."""
     name = dimension.name
     if name.startswith(ENCODER) or name == "method":
         return
     for value in dimension.ends:
-        if not _keeps(base, method, name, value):
-            if value is None:
-                usual = getattr(base.config_with({"method": method}), name)
-                raise InputError(f"{name}: null stands for the default, {usual} here: give that")
-            methods = [m for m in METHODS if _keeps(base, m, name, value, strict=False)]
-            advice = f"; write when: {{method: [{', '.join(methods)}]}}" if methods else ""
-            raise InputError(f"{method} has no {flag(name)} to search{advice}")
-
-
-def _keeps(base: Base, method: str, name: str, value: Any, *, strict: bool = True) -> bool:
-    """Whether a configuration of the method keeps the value."""
-    try:
-        return bool(getattr(base.config_with({"method": method, name: value}), name) == value)
-    except InputError:
-        if strict:
-            raise
-        return False
+        kept = getattr(base.config_with({"method": method, name: value}), name)
+        if kept != value:
+            raise InputError(
+                f"{method} has {flag(name)} {kept} where {value} is searched; a setting of some "
+                f"methods has when: {{method: [names]}}"
+            )
 
 
 def _suggest(trial: Trial, dimension: Dimension) -> Any:
@@ -571,8 +533,9 @@ def declared_spaces(kind: type[RunConfig]) -> dict[str, Dimension]:
     for name, field in known(kind).items():
         space = field.setting.space
         if isinstance(space, list) and space:
-            dimensions[name] = Dimension(name, _choices(name, space))
+            dimensions[name] = Dimension.of(name, space)
         elif space:
-            ends = {"low": space[0], "high": space[1], "log": "log" in space}
-            dimensions[name] = Dimension(name, _range(name, ends, whole=field.kinds[0] is int))
+            numbers = "int" if field.kinds[0] is int else "float"
+            ends = {"type": numbers, "low": space[0], "high": space[1], "log": "log" in space}
+            dimensions[name] = Dimension.of(name, ends)
     return dimensions

@@ -28,7 +28,7 @@ from optuna.storages import (
     RDBStorage,
     RetryHeartbeatStaleTrialCallback,
 )
-from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
+from optuna.storages.journal import JournalFileBackend
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
@@ -67,9 +67,6 @@ RETRIES = "retry_history"
 TRIES = 3
 """Drivers that may end while the same settings are trained, before these count as failed."""
 INTERRUPTED, GIVEN_UP = "interrupted, enqueued once more", f"its search ended, {TRIES} times"
-
-OWN = "object:"
-"""Scheme of a storage that is the user's own object."""
 
 
 def url_of(storage: str | None, folder: Path, name: str) -> str:
@@ -137,20 +134,6 @@ def _unusable(url: str, error: BaseException) -> InputError:
     ))  # fmt: skip
 
 
-def own_url(storage: Any) -> str:
-    """The URL of the user's own storage object; a stand-in if it has none.
-
-    Raises:
-        InputError: for an object of another kind.
-    """
-    if not isinstance(storage, BaseStorage):
-        raise InputError(
-            f"storage is a file, a URL or a storage of Optuna, got {type(storage).__name__}"
-        )
-    url = getattr(storage, "url", None)
-    return url if isinstance(url, str) else f"{OWN}{type(storage).__name__}"
-
-
 def is_server(url: str) -> bool:
     """Whether the storage is a database server, which several drivers may use.
 
@@ -158,7 +141,7 @@ def is_server(url: str) -> bool:
         >>> is_server("postgresql+psycopg://me@host/db"), is_server("sqlite:///a.db")
         (True, False)
     """
-    return not url.startswith(("sqlite", "journal:", OWN))
+    return not url.startswith(("sqlite", "journal:"))
 
 
 def _file(url: str) -> Path:
@@ -183,7 +166,7 @@ def exclusive(url: str) -> Iterator[None]:
     Raises:
         InputError: if another driver holds it.
     """
-    if is_server(url) or url.startswith(OWN):
+    if is_server(url):
         yield
         return
     path = _file(url)
@@ -205,7 +188,7 @@ def opened(url: str, *, create: bool = True) -> BaseStorage:
         create: whether a missing file is created, and a torn end of a journal cut off.
 
     Raises:
-        InputError: see :func:`reachable` and :func:`whole_lines`.
+        InputError: see :func:`reachable`; for a damaged file names it.
         MissingExtraError: for PostgreSQL without its driver.
     """
     optuna.logging.set_verbosity(optuna.logging.WARNING)  # progress bars show the rest
@@ -216,8 +199,7 @@ def opened(url: str, *, create: bool = True) -> BaseStorage:
         )
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        if url.startswith("journal:"):
-            whole_lines(path, cut=create)
+        check_regular(path)
     try:
         with reachable(url), warnings.catch_warnings():
             warnings.simplefilter("ignore", ExperimentalWarning)
@@ -227,7 +209,10 @@ def opened(url: str, *, create: bool = True) -> BaseStorage:
                     heartbeat_stale_trial_callback=_retry(),
                 )  # fmt: skip
             if url.startswith("journal:"):
-                return JournalStorage(JournalFileBackend(str(path)))
+                journal = JournalStorage(JournalFileBackend(str(path)))  # reads it
+                if create:
+                    cut_torn_line(path)
+                return journal
             return _database(url, engine_kwargs={"connect_args": {"timeout": LOCK_SECONDS}})
     except InputError:
         raise
@@ -242,62 +227,39 @@ def _database(url: str, **options: Any) -> BaseStorage:
     from sqlalchemy.exc import DBAPIError
 
     url = url.replace("{", "{{").replace("}", "}}")  # Optuna formats it
-    for _ in range(ATTEMPTS - 1):
+    for left in reversed(range(ATTEMPTS)):
         try:
             return optuna.storages.get_storage(RDBStorage(url, **options))
         except DBAPIError as error:
-            if not re.search("unique|already exists", str(error), re.IGNORECASE):
+            if not left or not re.search("unique|already exists", str(error), re.IGNORECASE):
                 raise
             time.sleep(PAUSE)
-    return optuna.storages.get_storage(RDBStorage(url, **options))
+    raise AssertionError
 
 
-def whole_lines(path: Path, *, cut: bool) -> None:
+def cut_torn_line(path: Path) -> None:
     """Cut off what a killed process or a full disk has left behind a journal's last line.
 
     Optuna would glue its next entry to it, and could not read the journal any more.
 
     Args:
-        path: a journal, which may be missing.
-        cut: whether to write; otherwise only check.
+        path: a journal.
 
     Raises:
-        InputError: for a damaged line before the end; names it.
+        ValueError: for a file without a whole line.
     """
-    check_regular(path)
-    if not path.exists():
+    content = path.read_bytes()
+    whole = content.rfind(b"\n") + 1
+    if whole == len(content):
         return
-    lock = JournalFileSymlinkLock(str(path))
-    if cut:
-        lock.acquire()
-    try:
-        *lines, torn = path.read_bytes().split(b"\n")
-        for number, line in enumerate(lines, 1):
-            try:
-                json.loads(line)["op_code"]
-            except (ValueError, TypeError, KeyError) as error:
-                raise InputError(
-                    f"{path}, line {number}, is not one of an Optuna journal: restore the file "
-                    f"from a copy, or keep only the lines before it"
-                ) from error
-        if torn and cut:
-            os.truncate(path, path.stat().st_size - len(torn))
-            warnings.warn(
-                f"{path}: line {len(lines) + 1} was torn, as after a kill or a full disk, and its "
-                f"{len(torn)} bytes are cut off",
-                stacklevel=2,
-            )
-    finally:
-        if cut:
-            lock.release()
-
-
-def own_opened(storage: BaseStorage) -> BaseStorage:
-    """The user's own storage; a torn end of a journal is cut off."""
-    backend = getattr(storage, "_backend", None)
-    if isinstance(backend, JournalFileBackend):  # which has no public path
-        whole_lines(Path(backend._file_path), cut=True)
-    return storage
+    if not whole:
+        raise ValueError("it has no whole line of a journal")
+    os.truncate(path, whole)
+    warnings.warn(
+        f"{path}: its last line was torn, as after a kill or a full disk, and "
+        f"{len(content) - whole} bytes are cut off",
+        stacklevel=2,
+    )
 
 
 # Study identity

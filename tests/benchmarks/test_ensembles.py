@@ -24,11 +24,6 @@ def cases(bare_names: None) -> ModuleType:
 
 
 @pytest.fixture(scope="module")
-def costs(bare_names: None) -> ModuleType:
-    return importlib.import_module("ensemble_costs")
-
-
-@pytest.fixture(scope="module")
 def mutag() -> GraphSet:
     return load("MUTAG", download=False)
 
@@ -77,24 +72,6 @@ def test_contenders_take_turns_after_a_round_that_is_not_timed(
     assert seen == seen[:6] * 3
     assert [seconds[name] for name in seconds] == [[7.0 + i, 13.0 + i] for i in range(6)]
     assert models == {"one process, auto P": [4.0], "two processes, auto P": [4.0, 16.0]}
-
-
-def test_operations_of_nodes_are_those_of_layers_heads_and_scores(
-    cases: ModuleType, costs: ModuleType, mutag: GraphSet
-) -> None:
-    steps, counts = costs.operations(cases.Case("MUTAG", "ucl"), mutag)
-    assert steps == 2
-    n, d, wide = mutag.n_nodes, 32, 96
-    first, others = mutag.n_features * d, 5 * d * d  # weights of the three layers' MLPs
-    head = 4 * wide * wide * (n + mutag.n_graphs)
-    # forward, gradients of inputs and of weights; the features need no gradient
-    layers = 2 * n * (3 * (first + others) - first) + 3 * 2 * head
-    sizes = mutag.node_ptr.diff()
-    scores = 0
-    for batch in cases.first(cases.Case("MUTAG", "ucl").config, mutag, 1).batches(1):
-        scores += 3 * 2 * int(sizes[batch.graphs].sum()) * len(batch.graphs) * wide
-    assert counts["nodes"] == layers + scores
-    assert 0 < counts["colours"] < counts["nodes"]
 
 
 def test_models_of_an_inductive_ensemble_hold_out_the_same_fold(

@@ -235,17 +235,12 @@ def test_where_lemma_1_holds_on_average_is_counted() -> None:
     assert "hscl β=1 2 of 2, 1 of 1, 2 of 2, 1 of 2." in drawn.note
 
 
-def test_axes_of_losses_hold_what_falls_far_and_cut_a_peak() -> None:
+def test_axes_of_losses_hold_what_falls_far() -> None:
     run = made_runs.run(ImageConfig(), epochs=EPOCHS)
     run.diagnostics[0]["settings"]["beta=1"]["losses"]["hucl"] = 50.0
     panel = fig5([run]).figure.axes[0]
     assert panel.get_yscale() == "symlog"
     assert panel.get_ylim()[1] > 50
-    run = made_runs.run(ImageConfig(), epochs=range(1, 41))
-    run.diagnostics[20]["settings"]["beta=1"]["losses"].update(dict.fromkeys(LOSSES, 1e6))
-    panel = fig5([run]).figure.axes[0]
-    assert panel.get_yscale() == "linear"
-    assert panel.get_ylim()[1] < 20
 
 
 # Histograms

@@ -30,7 +30,7 @@ def row(
 ) -> Row:
     aware = method in LABEL_AWARE
     rest = {
-        "reads_labels": aware, "sees_test_labels": aware and protocol == "transductive",
+        "sees_test_labels": aware and protocol == "transductive",
         "n_folds": 1 if protocol == "split" else 3, **rest,
     }  # fmt: skip
     return Row(dataset, method, protocol, kind, setting, scores, expected, **rest)  # type: ignore[arg-type]

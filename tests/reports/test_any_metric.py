@@ -23,7 +23,7 @@ from gcl_hard.reports.frame import Results, result_json
 from gcl_hard.reports.page import write
 from gcl_hard.reports.result_figures import ranks
 from gcl_hard.reports.rows import Row, rows
-from gcl_hard.reports.tables import baseline_table, best_trained, significance_table, terminal
+from gcl_hard.reports.tables import best_trained, significance_table, terminal
 from tests.experiments import readings, record
 from tests.experiments.readings import ReadingConfig, scored
 from tests.said import says
@@ -93,8 +93,6 @@ def test_the_least_error_is_the_best_row() -> None:
     best = best_trained(shown)
     assert best is not None
     assert best.method == "hscl"
-    (line,) = baseline_table(shown).to_numpy().tolist()
-    assert line[2:4] == [best.label, "mean"]
     counted = significance_table(shown)
     against_ucl = counted[
         (counted["compared with"] == "ucl") & (counted["rows"] == "trained methods")
@@ -143,24 +141,6 @@ def test_seeds_whose_choice_is_not_defined_are_left_out_of_what_was_chosen() -> 
         result.scores for result in two.selections
     ]
     assert whole.selections[0].scores.seeds == (0, 2)
-
-
-def test_two_metrics_have_tables_of_their_own(tmp_path: Path) -> None:
-    """One set is scored by an error, another one by accuracy."""
-    other = configs("lake")
-    outcome = results(configs())
-    accuracies = {
-        Run(c, s): record(c, s, [90 - 10 * e for e in errors(c, s)]) for c in other for s in SEEDS
-    }
-    both = Results([*configs(), *other], SEEDS, {**outcome.records, **accuracies})
-    text = printed(rows(both))
-    heads = [line for line in text.splitlines() if "data set" in line and "seeds" in line]
-    assert len(heads) == 2
-    assert says(heads[0], "RMSE cm")
-    assert says(heads[1], "accuracy", "%")
-    page, *_ = write(both, tmp_path / "out.md", command="a command", quick=False)
-    blocks = [b for b in page.read_text(encoding="utf-8").split("\n\n") if b.startswith("|  ")]
-    assert [("river" in b, "lake" in b) for b in blocks] == [(True, False), (False, True)]
 
 
 def test_two_metrics_in_one_column_are_refused() -> None:

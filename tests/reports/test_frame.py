@@ -11,9 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import t as student
 
-from gcl_hard.experiments.choice import Choice
 from gcl_hard.experiments.domains import from_dict
 from gcl_hard.experiments.plan import plan
 from gcl_hard.experiments.run import Run
@@ -23,8 +21,6 @@ from gcl_hard.reports.frame import (
     SCHEMA_VERSION,
     Results,
     Scores,
-    Selection,
-    compare,
     result_json,
     standard_error,
 )
@@ -87,24 +83,6 @@ def test_scores_are_numpys() -> None:
     assert SCORES.flat == table.ravel().tolist()
 
 
-def test_differences_between_rows_trained_on_a_share_have_its_wider_interval() -> None:
-    seeds = (0, 1, 2)
-    wide, narrow = (
-        [Scores.of_records(filled([c], seeds).of(c), c) for c in pair]
-        for pair in (
-            [config(m, beta=1.0, train_share=s) for m in ("ucl", "hucl")] for s in (0.1, 1.0)
-        )
-    )
-    for ours, theirs, to_train in (
-        (*wide, 0.5 / 0.1), (*narrow, 0.5), (wide[0], narrow[1], 0.5 / 0.1),
-    ):  # fmt: skip
-        test = compare(ours, theirs)
-        assert test is not None
-        d = np.subtract(ours.flat, theirs.flat)
-        half = student.ppf(0.975, d.size - 1) * np.sqrt((1 / d.size + to_train) * d.var(ddof=1))
-        assert (test.low, test.high) == pytest.approx((d.mean() - half, d.mean() + half))
-
-
 @pytest.mark.parametrize("share", [0.1, 0.5])
 def test_the_test_share_counts_what_was_trained_on(share: float) -> None:
     n_graphs = 600
@@ -118,25 +96,6 @@ def test_the_test_share_counts_what_was_trained_on(share: float) -> None:
 
 
 # Selection
-
-
-def selection_of(outer: Any, inner: Any, seeds: Sequence[int] = (0,)) -> Selection:
-    """From accuracies [candidate][seed][fold]."""
-    candidates = [config(beta=1.0 + c, folds=len(rows[0])) for c, rows in enumerate(outer)]
-    inside = tuple(tuple(map(tuple, rows)) for rows in inner)
-    outside = tuple(Scores(tuple(seeds), tuple(map(tuple, rows))) for rows in outer)
-    return Selection(Choice(tuple(candidates), inside), outside, seconds=0.0)
-
-
-def test_a_selection_worked_by_hand() -> None:
-    inner = [[[60, 80, 70], [50, 50, 50]], [[70, 79, 70], [60, 40, 50]], [[65, 81, 70], [60, 0, 0]]]
-    outer = [[[1, 2, 3], [4, 5, 6]], [[11, 12, 13], [14, 15, 16]], [[21, 22, 23], [24, 25, 26]]]
-    selection = selection_of(outer, inner, (3, 9))
-    assert selection.chosen == ((1, 2, 0), (1, 0, 0))  # the first of several best
-    assert selection.scores == Scores((3, 9), ((11, 22, 3), (14, 5, 6)))
-    assert selection.scores.mean == pytest.approx((12 + 25 / 3) / 2)
-    assert selection.best == 2
-    assert selection.optimism == pytest.approx(23.5 - (12 + 25 / 3) / 2)
 
 
 def test_over_epochs_there_is_a_choice_but_no_best() -> None:

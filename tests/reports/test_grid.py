@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
@@ -187,8 +188,9 @@ def test_a_gain_is_the_paired_difference_at_equal_settings() -> None:
     figure = gain_figure(data)
     assert figure is not None
     (panel,) = figure.axes
-    (points,) = [line for line in panel.get_lines() if "hscl − scl" in str(line.get_label())]
-    assert list(points.get_xdata()) == pytest.approx([9.0] * 4)
+    settings = list(data["setting"])
+    points = [line.get_xdata() for line in panel.get_lines() if line.get_label() in settings]
+    assert np.ravel(points) == pytest.approx([9.0] * 4)
     assert [tick.get_text() for tick in panel.get_yticklabels()] == list(data["setting"])
 
 

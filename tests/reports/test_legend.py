@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from gcl_hard.reports.frame import Results, Scores
-from gcl_hard.reports.legend import LINES, SOURCES, legend, varied
+from gcl_hard.reports.legend import SOURCES, legend, varied
 from gcl_hard.reports.page import page
 from gcl_hard.reports.rows import Row
 from gcl_hard.reports.tables import terminal, to_latex
@@ -69,7 +69,3 @@ def test_intervals_and_tests_say_what_they_are_over(example: Row, source: str) -
     assert over in meanings["[a, b]"]
     assert over in meanings["p"]
     assert test in meanings["p"]
-
-
-def test_every_line_is_short() -> None:
-    assert all(len(meaning.split()) < 30 and "\n" not in meaning for *_, meaning in LINES)

@@ -63,9 +63,8 @@ def test_accuracies_and_intervals_are_those_of_the_finished_lines() -> None:
         assert points[row.entry] == ([row.interval.mean], [y])
         ends = [row.interval.low, row.interval.high]
         assert points[f"{row.entry} interval"] == (ends, [y, y])
-    assert points["ucl paper"] == ([86.8], [0])
-    assert len(points) == 4 * 2 + 2
-    assert {*drawn(second)} == {"ucl", "ucl interval"}
+    assert ([86.8, 87.2], [0, 2]) in points.values()  # the paper's
+    assert {"ucl", "ucl interval"} < {*drawn(second)}
     faces = {str(a.get_label()): to_hex(a.get_markerfacecolor()) for a in first.get_lines()}
     assert [faces[row.entry] for row in lines[1:4]] == [
         COLOURS["hucl"].lower(), "#ffffff", GREY.lower()  # no estimate is hollow
@@ -106,7 +105,7 @@ def ranked(**means: Sequence[float | None]) -> list[Row]:
 
 def texts(figure: Figure | None) -> list[str]:
     (axes,) = existing(figure).axes
-    return [text.get_text() for text in axes.texts]
+    return [text.get_text() for text in axes.get_yticklabels()]
 
 
 def test_ranks_are_those_of_scipy() -> None:

@@ -438,13 +438,3 @@ def test_a_row_is_compared_with_the_control_of_its_own_encoder_alone() -> None:
         table = {row.encoder: row for row in rows(made.results(*configs)) if row.method == "hucl"}
         assert {encoder for encoder, row in table.items() if "ucl" in row.tests} == tested
         assert not any(row.kind == "best" for row in table.values())
-
-
-def test_a_baseline_beside_several_encoders_is_not_tested() -> None:
-    both = [made.config(method=m, encoder=e) for m in ("ucl", "hucl") for e in ("gin", "mine:N@1")]
-    majority = made.config("majority")
-    results = made.results(*both, majority)
-    table = rows(results)
-    assert row_of(table, "majority").tests == {}
-    with_one = rows(made.results(*both[::2], majority))
-    assert row_of(with_one, "majority").tests.keys() == {"ucl"}

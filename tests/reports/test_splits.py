@@ -263,22 +263,6 @@ def test_the_grid_of_shorter_runs_shows_what_chose(monkeypatch: pytest.MonkeyPat
     assert {(row.beta, row.score) for row in data.itertuples()} == {(0, 60), (1, 70), (2, 80)}
 
 
-@pytest.mark.parametrize(
-    ("wrong", "facts"),
-    [
-        (["--select-splits=0", "--select=true"], ["select-splits", 0]),
-        (["--select-splits=1"], ["select-splits", "--select true"]),
-        (["--select-subset=9", "--select=true"], ["select-subset", "points", "images"]),
-        (["--select-epochs=1", "--select=true", "--epochs=1,2"], ["select-epochs", "one epochs"]),
-    ],
-)
-def test_shorter_runs_that_make_no_sense_are_refused(
-    wrong: list[str], facts: list[Any], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run("--method=hucl", "--beta=1,2", *wrong) == 2
-    assert says(capsys.readouterr().err, *facts)
-
-
 def test_rows_without_common_splits_of_other_numbers_are_not_compared(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -320,11 +304,3 @@ def test_a_module_says_which_data_sets_are_its_domains(monkeypatch: pytest.Monke
     )  # fmt: skip
     (config,) = parse_bench(["--dataset=line", "--method=ucl"]).configs
     assert type(config) is PointConfig
-
-
-def test_domains_without_splits_refuse_to_choose_on_some(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    asked = ["--dataset=MUTAG", "--protocol=inductive", "--beta=1,2", "--select=true"]
-    assert bench.main([*asked, "--select-splits=1", "--output=out"]) == 2
-    assert "select-splits" in capsys.readouterr().err

@@ -11,7 +11,6 @@ from gcl_hard.reports.frame import standard_error
 from gcl_hard.reports.study import (
     best_trials,
     chosen_on_test,
-    grid_table,
     inner_error,
     numbers,
     outer_error,
@@ -19,7 +18,6 @@ from gcl_hard.reports.study import (
     states,
 )
 from gcl_hard.tuning.result import SearchResult
-from gcl_hard.tuning.storage import INTERRUPTED
 from tests.experiments import readings
 from tests.reports.made import counts, lines_of
 from tests.reports.made_study import (
@@ -133,23 +131,15 @@ def test_the_night_after_a_worker_died_is_left_out() -> None:
 # Tables
 
 
-def numbered(cell: str) -> tuple[int, bool]:
-    """A trial's number, and whether the cell calls it the best."""
-    (number,) = counts(cell)
-    return number, says(cell, "best")
-
-
 def test_the_space_names_every_setting_with_its_range() -> None:
     searches = study(
         trial(50.0, {"lr": 0.01, "layers": 2, "readout": "sum"}), trial(50.0, {"lr": 0.01})
     )
     rows = lines_of(space([searches, searches]))
-    assert [(name, *ends) for name, _, *ends, _ in rows] == [
-        ("learning rate", "0.0001", "0.1"), ("layers", "1", "5"), ("readout", "–", "–"),
+    assert [row[:2] for row in rows] == [
+        ["learning rate", "0.0001 to 0.1, logarithmic"], ["layers", "1 to 5, whole numbers"],
+        ["readout", "one of sum, mean"],
     ]  # fmt: skip
-    facts = [["logarithmic"], ["whole numbers", "linear"], ["sum, mean"]]
-    for (_, values, *_), expected in zip(rows, facts, strict=True):
-        assert says(values, *expected)
     assert [counts(row[-1]) for row in rows] == [[4, 4], [2, 4], [2, 4]]
 
 
@@ -168,30 +158,6 @@ def test_the_best_five_trials_are_in_order() -> None:
     assert [counts(row[0])[0] for row in rows] == [1, 0, 2]  # first the one that was taken
 
 
-def test_the_grid_has_the_best_beside_it() -> None:
-    table = grid_table(searched(), searched().best_trial, 4.0, SHARE)
-    assert table is not None
-    assert [[*numbered(row[0]), *row[-3:]] for row in lines_of(table)] == [
-        [0, False, "60.0", "+10.0", "2.5"],
-        [1, False, "65.0", "+5.0", "1.2"],
-        [3, True, "70.0", "–", "–"],
-    ]
-
-
-def test_a_best_trial_of_the_grid_is_shown_once_and_a_failed_one_by_its_state() -> None:
-    searches = study(
-        trial(60.0, {"beta": 1.0}, grid=True), trial("diverged", {"beta": 10.0}, grid=True),
-        trial(50.0, {"beta": 3.0}),
-    )  # fmt: skip
-    table = grid_table(searches, searches.best_trial, None, SHARE)
-    assert table is not None
-    assert [[*numbered(name), *row] for name, *row in lines_of(table)] == [
-        [0, True, "1", "60.0", "–", "–"],
-        [1, False, "10", "failed", "–", "–"],
-    ]
-    assert grid_table(study(searches.trials[2]), searches.best_trial, None, SHARE) is None
-
-
 def test_states_are_counted_with_the_reasons_of_failure() -> None:
     searches = study(*searched().trials, trial("out of memory", {"beta": 1.0}))
     assert lines_of(states(searches)) == [
@@ -199,16 +165,6 @@ def test_states_are_counted_with_the_reasons_of_failure() -> None:
         ["pruned", "", "1"],
         ["failed", "diverged: 2, out of memory: 1", "3"],
     ]
-
-
-def test_a_trial_whose_worker_ended_is_counted_but_its_repetition_shown() -> None:
-    lost = trial("", {"beta": 1.0}, grid=True)
-    del lost.user_attrs["failure"]
-    searches = study(lost, trial(60.0, {"beta": 1.0}, grid=True))
-    assert ["failed", f"{INTERRUPTED}: 1", "1"] in lines_of(states(searches))
-    table = grid_table(searches, searches.best_trial, None, SHARE)
-    assert table is not None
-    assert [numbered(row[0]) for row in lines_of(table)] == [(1, True)]
 
 
 def test_a_search_by_an_error_reads_like_one_by_what_is_right_turned_over() -> None:
@@ -226,13 +182,8 @@ def test_a_search_by_an_error_reads_like_one_by_what_is_right_turned_over() -> N
         for a, b in ((shares, SHARE), (searches, readings.ERROR))
     ]
     assert best[0]["trial"].tolist() == best[1]["trial"].tolist()
+    assert best[0].iloc[:, -2].tolist() == [f"{float(x):+.1f}" if x != "–" else x
+                                             for x in best[1].iloc[:, -2]]  # fmt: skip
     assert [100 - float(score) for score in best[0]["inner accuracy, %"]] == [
         float(score) for score in best[1]["inner RMSE, cm"]
     ]
-    grids = [
-        lines_of(grid_table(a, a.best_trial, 4.0, b))
-        for a, b in ((shares, SHARE), (searches, readings.ERROR))
-    ]
-    for (*_, gap, ratio), (*_, gap_of_errors, same) in zip(*grids, strict=True):
-        assert gap == "–" or float(gap) == float(gap_of_errors)
-        assert ratio == same

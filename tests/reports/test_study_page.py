@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Sequence
@@ -19,7 +18,7 @@ from gcl_hard.experiments.settings import RunConfig
 from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.images.settings import ImageConfig
 from gcl_hard.losses.methods import METHODS
-from gcl_hard.reports.study import best_yaml, check_target, html, page, terminal, write
+from gcl_hard.reports.study import best_yaml, check_target, page, terminal, write
 from gcl_hard.tuning.result import SearchResult
 from tests.reports.made_study import PAPER, finding, result_of, searched, study, trial
 from tests.said import says
@@ -45,11 +44,10 @@ def test_everything_is_written_and_every_link_leads_somewhere(tmp_path: Path) ->
     assert written[0] == path
     assert sorted(path.parent.iterdir()) == sorted(written)
     kinds = ["history", "slices", "importances", "contour", "intermediate"]
-    names = [f"my.search{end}" for end in (".md", ".html", "-best.yaml")]
+    names = [f"my.search{end}" for end in (".md", "-best.yaml")]
     assert [p.name for p in written] == names + [f"my.search-{kind}.png" for kind in kinds]
     links = re.findall(r"(!?)\[([^\]]+)\]\(([^)]+)\)", path.read_text(encoding="utf-8"))
-    assert {name for _, _, name in links} == {p.name for p in written[1:]} - {"my.search.html"}
-    assert "`my.search.html`" in path.read_text(encoding="utf-8")  # large, and often not kept
+    assert {name for _, _, name in links} == {p.name for p in written[1:]}
     assert all(len(alt) > 20 for image, alt, _ in links if image)
     assert len([1 for image, _, _ in links if image]) == len(kinds)
 
@@ -58,7 +56,7 @@ def test_several_studies_have_files_of_their_own(tmp_path: Path) -> None:
     first = study(trial(70.0, {"beta": 5.0, "lr": 0.02, "temperature": 0.4}))
     result = result_of(finding(first, outer=60.0), finding(study(trial(50.0, {"beta": 3.0}))))
     written = {p.name for p in write(result, tmp_path / "s.md", command=COMMAND)}
-    assert {"s.md", "s.html", "s-outer1-best.yaml", "s-outer2-best.yaml"} < written
+    assert {"s.md", "s-outer1-best.yaml", "s-outer2-best.yaml"} < written
     assert {"s-outer1-history.png", "s-outer2-history.png"} < written
     assert not any(name.startswith("s-best") for name in written)
     content = re.sub(" +", " ", (tmp_path / "s.md").read_text(encoding="utf-8"))
@@ -113,10 +111,10 @@ def test_the_page_begins_with_the_numbers_and_the_command() -> None:
              r"optimism.*\+9\.0", r"\n## .*\bsearched\b"]  # fmt: skip
     assert in_order(content, order)
     heads = re.findall(r"^## .*", content, flags=re.M)
-    words = ("found", "searched", "best", "the paper's grid", "trials", "searched")
+    words = ("found", "searched", "best", "trials", "searched")
     for head, word in zip(heads, words, strict=True):
         assert says(head, word)
-    assert "| β | logarithmic | 0.1 | 20 |" in content
+    assert "| β | 0.1 to 20, logarithmic |" in content
     assert "| failed | diverged: 2 | 2 |" in content
     assert says(content, "inner score", 48)
     assert "pruner" not in content  # there was none
@@ -242,7 +240,6 @@ def test_the_best_settings_and_the_three_numbers() -> None:
     assert says(
         trials_line, "6 complete", "1 pruned", "2 failed (2 x diverged)", "trial 3", settings
     )
-    assert re.findall(r"[\d.]+ % \w+", trials_line) == ["70.0 % inside", "61.0 % outside"]
     for line, facts in (
         (inner, ["inner", "70.0 %"]), (outer, ["outer", "61.0 %"]), (optimism, ["optimism", "+9.0"])
     ):  # fmt: skip
@@ -260,69 +257,3 @@ def test_the_paper_s_protocol_is_labelled() -> None:
 def test_reasons_are_shown_as_they_are(reason: str) -> None:
     searches = study(trial(50.0, {"beta": 1.0}), trial(reason, {"beta": 2.0}))
     assert f"1 failed (1 x {reason})" in shown(result_of(finding(searches)))
-
-
-# HTML
-
-
-SCRIPT = "plotly.js v"
-
-
-def without_scripts(page: str) -> str:
-    return re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
-
-
-def test_all_figures_of_every_study_are_there_and_the_script_once() -> None:
-    page = html(result_of(finding(searched()), finding(searched())))
-    assert page.count(SCRIPT) == 1
-    kinds = ["history", "slices", "importances", "contour", "intermediate", "parallel", "timeline"]
-    ids = re.findall(r'<div id="([\w-]+)" class="plotly-graph-div"', page)
-    assert ids == [f"{kind}-{k}" for k in (1, 2) for kind in kinds]
-    assert page.index(SCRIPT) < page.index("Plotly.newPlot(")
-
-
-def test_nothing_is_loaded_and_nothing_can_be_sent() -> None:
-    page = html(result_of())
-    assert re.findall(r"<(?:script|link|img|iframe)\b[^>]*(?:src|href)\s*=", page) == []
-    assert not re.search(r"@import|url\(", without_scripts(page))
-    assert "http" not in without_scripts(page)
-    configs = re.findall(r'\{[^{}]*"displaylogo"[^{}]*\}', page)
-    assert len(configs) == 7
-    assert all(json.loads(settings)["showSendToCloud"] is False for settings in configs)
-
-
-def test_the_numbers_stand_on_top_and_the_reasons_of_failure_below() -> None:
-    page = without_scripts(html(result_of()))
-    order = [r"<h1>hscl\b.*\bPTC_MR\b", r"70\.0 %", r"61\.0 %", r"\+9\.0 points",
-             r"65\.0\D+\+5\.0", "diverged: 2", "<figcaption>"]  # fmt: skip
-    assert in_order(page, order)
-
-
-def test_words_of_users_are_escaped() -> None:
-    bad = "<script>alert('x')</script>&"
-    searches = study(trial(50.0, {"beta": 1.0}), trial(bad, {"beta": 2.0}))
-    page = html(result_of(finding(searches), inner=bad, dataset=bad))
-    assert "<script>alert" not in page
-    assert without_scripts(page).count("&lt;script&gt;alert(") == 4
-    # title, heading, the items of the inner score, the reason
-
-
-def test_html_labels_the_paper_s_protocol() -> None:
-    page = html(result_of(finding(searched(), outer=None, config=PAPER), protocol="transductive"))
-    (note,) = re.findall(r'class="note">([^<]*)<', page)
-    assert says(note, "chosen", "test folds", "estimate")
-    assert 'class="note"' not in html(result_of())
-
-
-def test_figures_have_readable_names() -> None:
-    page = html(result_of())
-    data = page[page.index('id="history-1"') :]
-    for word in ("learning rate", "temperature", "inner accuracy"):
-        assert word in data
-    assert '"beta"' not in data
-
-
-def test_a_search_of_one_trial_has_a_page() -> None:
-    page = html(result_of(finding(study(trial(50.0, {"beta": 1.0})))))
-    ids = re.findall(r'<div id="([\w-]+)" class="plotly-graph-div"', page)
-    assert ids == ["history-1", "slices-1", "parallel-1", "timeline-1"]

@@ -17,7 +17,6 @@ from gcl_hard.reports.rows import Row, rows
 from gcl_hard.reports.tables import (
     ACROSS,
     NBSP,
-    baseline_table,
     best_trained,
     choice_table,
     difference_table,
@@ -131,19 +130,6 @@ def test_comparisons_are_counted_by_protocol_control_and_kind() -> None:
         ["inductive", "trained methods", "ucl", "1", "0", "0"],
     ]
     assert significance_table([row("ucl")]).empty
-
-
-def test_the_highest_trained_method_stands_beside_the_highest_baseline() -> None:
-    trained = [row("ucl", scores=at(80.0)), row("hucl", "best", scores=at(99.0)),
-               row("scl", scores=at(82.0))]  # fmt: skip
-    partly = [row("hscl", scores=at(99.0, 1)), row("wl", "baseline", scores=at(98.0, 1))]
-    below = [row("wl-oa", "baseline", scores=at(81.9)), row("majority", "baseline", scores=at(1))]
-    (line,) = lines_of(baseline_table([*trained, *partly, *below]))
-    assert line == ["transductive", "PTC_MR", "scl", "wl-oa", "82.0", "81.9", "+0.1"]
-    (line,) = lines_of(baseline_table([*trained, row("wl", "baseline", scores=at(84.0))]))
-    assert line[-4:] == ["wl", "82.0", "84.0", "-2.0"]
-    for lacking in (trained, below, partly):
-        assert baseline_table(lacking).empty
 
 
 def test_differences_are_shown_and_what_is_not_significant() -> None:
@@ -301,14 +287,3 @@ def test_optimism_is_best_less_inside() -> None:
     (line,) = (first for first in text.splitlines() if says(first, "MUTAG", "hscl best"))
     assert says(text, "data set", "optimism")
     assert says(line, "+2.0")
-
-
-@pytest.mark.parametrize("width", [50, 80])
-def test_narrow_terminals_lose_no_letter_and_no_digit(width: int) -> None:
-    name = "the-long-name-of-a-data-set-of-ones-own"
-    lines = text_of([row("hscl", dataset=name, scores=at(81.25))], width).splitlines()
-    assert max(map(len, lines)) <= width
-    assert name not in "\n".join(lines)  # it has to be folded
-    # Its pieces stand below each other in the first column.
-    body = lines[next(i for i, line in enumerate(lines) if "81.2" in line) :]
-    assert "".join(line[1:].split(" ")[0] for line in body).startswith(name)

@@ -105,17 +105,6 @@ def test_a_pruned_trial_has_no_score_and_the_others_keep_theirs(
     assert [scores[3].value, scores[17].value] == [everyone[0], everyone[2]]
 
 
-def test_trials_of_the_same_settings_have_the_same_score_and_are_pruned_apart(
-    fewer: GraphSet,
-) -> None:
-    cells = [small(epochs=5, lr=lr) for lr in (1e-4, 1e-4, 1e-5)]  # rounding moves no prediction
-    notes = Notes({10: 2})
-    scores = scores_of(GraphPart(fewer), candidates(*cells), Inner(steps="epochs"), notes, 3)
-    assert max(step for number, step in notes.steps if number == 10) == 2
-    kept = accuracies(fewer, [cells[0], cells[2]], Inner())
-    assert [scores[number].value for number in (3, 10, 17)] == [kept[0], None, kept[1]]
-
-
 def test_progress_rises_to_the_whole_over_folds_and_epochs(fewer: GraphSet) -> None:
     notes = Notes()
     accuracies(fewer, VARIED[:2], Inner(folds=2), notes)

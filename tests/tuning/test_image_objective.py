@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import torch
 from sklearn.model_selection import train_test_split
-from torch import Tensor, nn
+from torch import nn
 
-from gcl_hard.errors import DivergenceError, OutOfMemory
+from gcl_hard.errors import DivergenceError
 from gcl_hard.evaluation import FoldScore
 from gcl_hard.experiments.experiment import silent
 from gcl_hard.experiments.run import Run
@@ -140,15 +140,6 @@ def test_a_pruned_trial_trains_no_further_and_the_others_keep_their_scores(
     assert second.value == scores([small(**FEW, beta=5.0)], inner)[0].value
 
 
-def test_progress_rises_to_the_whole_over_hold_outs_and_epochs() -> None:
-    notes = Notes()
-    scores([small(**FEW), small(**FEW)], Inner(folds=2), notes)
-    for number in (0, 10):
-        shares = notes.shares[number]
-        assert shares == sorted(shares)
-        assert {0.1, 0.5, 0.6, 1.0} <= {round(share, 9) for share in shares}
-
-
 @pytest.mark.parametrize("looking", [Inner(), Inner(steps="epochs")])
 def test_a_trial_that_diverges_fails_alone(looking: Inner) -> None:
     cells = [small(**FEW, lr=lr) for lr in (1e-3, 1e30, 1e-2)]
@@ -160,19 +151,6 @@ def test_a_trial_that_diverges_fails_alone(looking: Inner) -> None:
     ]
 
 
-def test_a_trial_out_of_memory_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Greedy(Tiny):
-        def forward(self, x: Tensor) -> Tensor:
-            raise torch.OutOfMemoryError("out of memory")
-
-    kinds = iter([Tiny, Greedy, Tiny])
-    monkeypatch.setattr(image_training, "image_encoder", lambda name, stem, width: next(kinds)())
-    inner_scores = scores([small(**FEW)] * 3, Inner())
-    assert isinstance(inner_scores[1].error, OutOfMemory)
-    assert [score.error for score in (inner_scores[0], inner_scores[2])] == [None, None]
-    assert inner_scores[0].value == inner_scores[2].value
-
-
 def test_a_bug_is_not_taken_for_a_trial_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any) -> None:
         raise ZeroDivisionError
@@ -180,9 +158,3 @@ def test_a_bug_is_not_taken_for_a_trial_that_failed(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(image_training, "train_run", broken)
     with pytest.raises(ZeroDivisionError):
         scores([small()], Inner())
-
-
-def test_nothing_is_left_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    scores([small(**FEW)], Inner(steps="epochs"), Notes({0: 2}))
-    assert list(tmp_path.iterdir()) == []

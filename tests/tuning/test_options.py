@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -14,8 +13,7 @@ from torch import nn
 from gcl_hard.commands.parser import public_command
 from gcl_hard.commands.tune import parse_tune
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.trials import Inner
-from gcl_hard.graphs.settings import GRAPH_BASELINES, GraphConfig
+from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.images.settings import ImageConfig
 from gcl_hard.tuning.options import TuneOptions, check_unsearched
 from gcl_hard.tuning.space import Base, Space
@@ -73,53 +71,10 @@ def test_graphs_are_searched_inductively_unless_the_paper_is_asked_for() -> None
     assert images.base.config == ImageConfig(method="hscl", dataset="digits")
 
 
-def test_hscl_tau_searches_its_thresholds() -> None:
-    options = parse_tune(["--method=hscl-tau"])
-    names = [d.name for d in options.search_space.dimensions]
-    assert (options.space, names) == (
-        "tau-schedule", ["threshold_start", "threshold_end", "lr"],
-    )  # fmt: skip
-
-
-def test_everything_that_is_asked_for_is_kept(tmp_path: Path) -> None:
-    arguments = (
-        "--dataset=PTC --method=HUCL --trials=7 --sampler=random --pruner=wilcoxon --inner-folds=5 "
-        "--outer-folds=3 --ensemble-size=5 --jobs=2 --seed=9 --storage=a.db --study-name=mine "
-        "--output=out --report=page.md --report-only --device=cpu --threads=3 --epochs=11"
-    )
-    options = parse_tune([*arguments.split(), f"--data-dir={tmp_path}"])
-    assert (options.trials, options.sampler, options.pruner) == (7, "random", "wilcoxon")
-    assert (options.inner_folds, options.outer_folds, options.ensemble_size) == (5, 3, 5)
-    assert (options.jobs, options.seed, options.storage) == (2, 9, "a.db")
-    assert (options.study_name, options.output) == ("mine", Path("out"))
-    assert (options.report, options.report_only) == (Path("page.md"), True)
-    assert (options.device, options.data_dir, options.threads) == ("cpu", tmp_path, 3)
-    cell = GraphConfig(dataset="PTC", method="hucl", protocol="inductive", epochs=11)
-    assert options.base.config == cell
-    assert options.inner == Inner(folds=5, steps="folds", seed=9)
-
-
 @pytest.mark.parametrize("name", ["a/b: c?%20", "a\\b", "../a", "a:b", "a@b", "<a>", "a\0b", "a\n"])
 def test_a_study_name_that_would_be_the_file_of_another_is_refused(name: str) -> None:
     message = refusal(f"--study-name={name}")
     assert says(message, "study_name", repr(name), "file")
-
-
-@pytest.mark.parametrize(
-    "name", ["my study", "lr=0.1?", "50%", "a#1", "größer", "a.b-c_d+e,f", "a{1}"]
-)
-def test_a_study_has_the_name_that_it_is_given(name: str) -> None:
-    assert parse_tune([f"--study-name={name}"]).study_name == name
-
-
-def test_a_file_of_settings_yields_to_flags(tmp_path: Path) -> None:
-    path = tmp_path / "search.yaml"
-    path.write_text(
-        "dataset: PTC\nmethod: hucl\ntrials: 5\nensemble_size: auto\n", encoding="utf-8"
-    )
-    options = parse_tune(["--trials=6", f"--config={path}"])
-    assert (options.trials, options.ensemble_size) == (6, None)
-    assert (options.base.config.dataset, options.base.config.method) == ("PTC", "hucl")
 
 
 @pytest.mark.parametrize(
@@ -195,33 +150,10 @@ def test_nothing_is_done_zero_times(flag: str, value: int) -> None:
     assert says(refusal(f"{flag}={value}"), flag[2:], 1, value)
 
 
-def test_a_batch_is_auto_or_counted() -> None:
-    assert says(refusal("--ensemble-size", "0"), "ensemble-size", 1, 0)
-    base = Base(GraphConfig, {"method": "hscl"})
-    with pytest.raises(InputError, match=r"\bensemble.size\b.*\b1\b.*\b0\b"):
-        TuneOptions(base, Space(()), ensemble_size=0)
-
-
 @pytest.mark.parametrize("seed", [-1, 2**32])
 def test_seeds_are_those_of_numpy(seed: int) -> None:
     assert says(refusal(f"--seed={seed}"), "seed", 0, seed)
     assert parse_tune([f"--seed={2**32 - 1}"]).seed == 2**32 - 1
-
-
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
-        ("--trails=3", r"--trails\b.*--trials\b"),
-        # The nearest comes before all that are known.
-        ("--sampler=cma", r"\bsampler 'cma'.*\bcmaes\b.*\btpe\b"),
-        ("--space=bta", r"\bspace 'bta'.*\bbeta\b.*\bbeta\b.*\bfull\b"),
-        ("--trials=many", r"--trials\b.*\bwhole\b.*\bmany\b"),
-        ("--crop=0.5", r"\bcrop\b.*\bgraphs\b.*\bimages\b"),
-        ("--report=page.html", r"\breport\b.*\.md\b.*\bpage\.html\b"),
-    ],
-)
-def test_mistakes_get_the_nearest(arguments: str, named: str) -> None:
-    assert re.search(named, refusal(*arguments.split()))
 
 
 # What does not go together
@@ -264,13 +196,6 @@ def test_images_have_one_outer_part() -> None:
 def test_the_paper_has_no_folds_to_search_in(folds: str) -> None:
     message = refusal("--protocol=paper", folds)
     assert says(message, "transductive", "test", "folds", "--protocol inductive")
-
-
-@pytest.mark.parametrize("floor", [*GRAPH_BASELINES, "pixels"])
-def test_a_command_for_a_floor_is_refused(floor: str) -> None:
-    dataset = "MUTAG" if floor in GRAPH_BASELINES else "digits"
-    message = refusal(f"--dataset={dataset}", f"--method={floor}")
-    assert says(message, floor, "baseline")
 
 
 # From Python, where no parser has looked
@@ -330,13 +255,6 @@ def test_what_is_searched_is_not_given_too(space_of: Any) -> None:
     assert says(refusal(space, "--lr=0.02"), "lr", "searched", "given")
     assert says(refusal(space, "--weight-decay=0.01"), "weight-decay", "searched", "given")
     assert parse_tune([space, "--epochs=3"]).base.config.epochs == 3
-
-
-def test_a_file_gives_too(space_of: Any, tmp_path: Path) -> None:
-    config = tmp_path / "given.yaml"
-    config.write_text("lr: 0.02\n", encoding="utf-8")
-    message = refusal(f"--config={config}", "--space", space_of(LR))
-    assert says(message, "lr", "searched", "given")
 
 
 def test_a_grid_tries_what_is_given() -> None:

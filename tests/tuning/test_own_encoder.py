@@ -80,9 +80,9 @@ def test_what_makes_no_encoders_is_refused(encoder: Any) -> None:
     assert len(message) <= 300
 
 
-def test_a_setting_that_it_does_not_take_gets_the_nearest() -> None:
+def test_a_setting_that_it_does_not_take_is_named() -> None:
     message = refusal(Mine, {"encoder.widht": WIDTH})
-    assert says(message, "encoder", "'widht'", "width", "width")  # also among all that are known
+    assert says(message, "encoder", "'widht'")
     assert options(Anything, {"encoder.widht": WIDTH}).base.make is Anything
 
 
@@ -90,18 +90,6 @@ def test_an_argument_that_nothing_gives_is_named() -> None:
     message = refusal(nn.Linear)
     assert says(message, "Linear", "'out_features'", "encoder.NAME", "default")
     assert options(nn.Linear, {"encoder.out_features": WIDTH}).base.make is nn.Linear
-
-
-def test_what_says_nothing_of_its_arguments_is_taken() -> None:
-    class Mute:
-        @property
-        def __signature__(self) -> None:
-            raise ValueError
-
-        def __call__(self, *arguments: Any) -> nn.Module:
-            return Mine(7)
-
-    assert options(Mute(), {"encoder.width": WIDTH}).base.make is not None
 
 
 # What is searched beside it
@@ -168,8 +156,8 @@ class Swapped(Mine):
     ("encoder", "message"),
     [
         (NoWidth, r"\bout_dim\b.*\bNoWidth\b.*\bwhole\b.*\bNone\b"),
-        (OtherWidth, r"\bgraphs \[2, 5\].*\bgraphs \[2, 6\].*\bout_dim=5\b"),
-        (Alone, r"\bnodes \[30, 6\].*\bgraphs \[2, 6\].*\btensors\b.*\bTensor\b"),
+        (OtherWidth, r"\bgraphs \[2, 5\].*\bgraphs \[2, 6\]"),
+        (Alone, r"\bnodes \[30, 6\].*\bgraphs \[2, 6\].*\bTensor\b"),
         (Swapped, r"\bgraphs \[2, 6\].*\bnodes \[2, 6\]"),
     ],
 )

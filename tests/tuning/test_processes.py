@@ -23,9 +23,8 @@ from sqlalchemy.pool import NullPool
 
 from gcl_hard import tune
 from gcl_hard.commands import tune as tune_command
-from gcl_hard.tuning.storage import GRID, INTERRUPTED, RETRIES, exclusive, failure_of, url_of
+from gcl_hard.tuning.storage import GRID, INTERRUPTED, RETRIES, failure_of
 from tests.experiments.engine_tasks import is_worker, wait_for
-from tests.said import says
 
 TRIALS, ROOT = 6, Path(__file__).parents[2]
 Scores = dict[tuple[tuple[str, Any], ...], float]
@@ -146,36 +145,6 @@ def test_after_the_driver_is_killed_the_same_command_goes_on(tmp_path: Path, nam
     check_end(place)
     after = [(t.number, t.value) for t in trials(place) if t.state == TrialState.COMPLETE]
     assert {*before} < {*after}
-
-
-@pytest.mark.slow
-def test_ctrl_c_ends_with_130_and_keeps_what_has_ended(tmp_path: Path) -> None:
-    place = tmp_path / "a.journal"
-    stored = [f"--storage={place}", f"--output={tmp_path}"]
-    with command(*stored) as process:
-        wait_for(lambda: complete(place) > 0 and running(place) > 0, process)
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-        status, message = ended(process)
-    assert (status, message) == (130, tune_command.STOPPED)
-    states = [trial.state for trial in trials(place)]
-    assert TrialState.RUNNING not in states
-    assert TrialState.WAITING in states
-    assert 0 < states.count(TrialState.COMPLETE) < TRIALS
-    assert tune.main([*SETTINGS, *stored]) == 0
-    check_end(place)
-
-
-@pytest.mark.parametrize("name", ["a.db", "a.journal"])
-def test_a_second_driver_on_one_file_is_refused(
-    tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    stored = [f"--storage={tmp_path / name}", f"--output={tmp_path}"]
-    url = url_of(str(tmp_path / name), tmp_path, "")
-    with exclusive(url):
-        assert tune.main([*SETTINGS, *stored]) == 2
-        message = " ".join(capsys.readouterr().err.split())
-    assert says(message, url, "search", "--storage", "PostgreSQL")
-    assert not (tmp_path / name).exists()
 
 
 @pytest.mark.slow

@@ -269,7 +269,7 @@ def test_a_misspelt_url_keeps_its_password(at: At, url: str) -> None:
 def test_another_file_is_named_and_stays_as_it_is(tmp_path: Path, at: At, suffix: str) -> None:
     path = tmp_path / f"a.{suffix}"
     path.write_text("notes\n" * 200, encoding="utf-8")
-    assert says(unusable(url_of(str(path), tmp_path, ""), at), "not")
+    assert says(unusable(url_of(str(path), tmp_path, ""), at), str(path))
     assert path.read_text(encoding="utf-8") == "notes\n" * 200
 
 
