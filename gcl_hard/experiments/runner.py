@@ -28,7 +28,6 @@ from gcl_hard.experiments.record import RunResult
 from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.settings import RunConfig, as_json, flag
 from gcl_hard.experiments.store import Store
-from gcl_hard.experiments.training import continues
 from gcl_hard.files.io import check_writable
 from gcl_hard.losses.gathering import world_size
 
@@ -284,8 +283,8 @@ class _Execution(Execution[Run]):
         for run in group.locks:
             if self.runner.force:
                 context.forget(run)
-            elif where := continues(run, context):
-                self._say(f"{run}: {where}", "dim")
+            elif kept := context.checkpoints(run):
+                self._say(f"{run}: continues from {kept[-1].name}", "dim")
         user_data = self._user_data(group.runs[0])
         return self.workers.submit(train_group, self.context, group.runs, user_data, remote=True)
 

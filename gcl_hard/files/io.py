@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Self
+from typing import Any, BinaryIO
 from uuid import uuid4
 
 import numpy as np
@@ -154,26 +154,6 @@ def file_stamp(path: Path) -> tuple[int, int, int] | None:
     except FileNotFoundError:
         return None
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
-
-class Seen(NamedTuple):
-    """Identity of a file's content: a rewritten file is another one.
-
-    Unlike :func:`file_stamp`, it survives renaming.
-    """
-
-    inode: int
-    size: int
-    written: int  # nanoseconds
-
-    @classmethod
-    def of(cls, path: Path) -> Self | None:
-        """The identity of a file now; None if there is none."""
-        try:
-            status = path.stat()
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        return cls(status.st_ino, status.st_size, status.st_mtime_ns)
 
 
 def given_folder(data_dir: str | Path | None, *, files: str) -> Path | None:
