@@ -383,22 +383,11 @@ def test_a_trial_whose_metric_is_not_defined_has_failed() -> None:
     assert says(str(scored.error), "auc", "not defined")
 
 
-@pytest.mark.parametrize("metric", [["f1_macro"], "", 3])
-def test_a_metric_is_one_name(metric: Any, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"\bmetric\b"):
-        study("MUTAG", "ucl", metric=metric, trials=1, output=tmp_path, progress=False)
-
-
 def test_a_metric_of_other_predictions_is_refused(command: Command) -> None:
     assert command("--metric=rmse", "--trials=1") == 2
     assert says(command.err, "accuracy", "f1_macro", "rmse")
     assert command("--metric=f1_makro", "--trials=1") == 2
     assert says(command.err, "f1_makro", "f1_macro")
-
-
-def test_the_command_names_its_metric(command: Command) -> None:
-    assert command("--metric=f1_macro", "--trials=1", "--sampler=random") == 0
-    assert says(command.out, "macro-F1")
 
 
 MODULE = """

@@ -206,14 +206,6 @@ def test_molecules_are_embedded_alike(suffix: str) -> None:
         }  # fmt: skip
 
 
-def test_codes_of_atoms_in_a_set_of_graphs_are_embedded_alike() -> None:
-    file = trained("--encoder=molecule-gin", "--dim=4")
-    assert export(file, "-o", "mol.pt2") == 0
-    molecules = gcl_hard.molecules.from_tu(load("MUTAG", features="labels", download=False))
-    sets = [molecules[:1], molecules[5:22]]
-    check_graphs("mol.pt2", gcl_hard.load_encoder(file), sets, edges=True)
-
-
 class Own(nn.Module):
     """As users write it: the number of graphs is read from ``batch``."""
 
@@ -492,33 +484,3 @@ def test_reading_weights_imports_nothing_that_they_name(monkeypatch: pytest.Monk
         gcl_hard.load_encoder("bad.safetensors")
     assert says(str(error.value), "evil_module:Encoder")
     assert "evil_module" not in sys.modules
-
-
-@pytest.mark.parametrize("damage", ["cut", "no settings", "other weights"])
-def test_damaged_weights_are_refused(damage: str) -> None:
-    file = trained()
-    assert export(file, "-o", "e.safetensors") == 0
-    bad, whole = Path("bad.safetensors"), Path("e.safetensors").read_bytes()
-    weights = safetensors.load(whole)
-    with safetensors.safe_open("e.safetensors", "pt") as stored:
-        settings = stored.metadata()["settings"]
-    content = {
-        "cut": lambda: whole[: len(whole) // 2],
-        "no settings": lambda: safetensors.save(weights, {"format": "pt"}),
-        "other weights": lambda: safetensors.save(
-            {name: torch.zeros(3) for name in weights}, {"settings": settings}
-        ),
-    }[damage]()
-    bad.write_bytes(content)
-    for read in (gcl_hard.load_encoder, lambda path: gcl_hard.embed(path, "MUTAG")):
-        with pytest.raises(InputError) as error:
-            read(bad)
-        assert says(str(error.value), "bad.safetensors")
-
-
-def test_embeddings_that_are_all_zero_are_exported() -> None:
-    encoder = GIN(5, 4, layers=1)
-    for parameter in encoder.parameters():
-        parameter.data.zero_()
-    gcl_hard.export(encoder, "zero.pt2", like=random_graphs(2, 5))
-    assert Path("zero.pt2").exists()
