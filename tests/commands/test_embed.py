@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 from typing import Any
 
@@ -480,13 +481,13 @@ def test_what_columns_mean_is_part_of_the_data() -> None:
 
 
 def test_odd_ids_come_back_from_every_kind_of_file() -> None:
-    ids = ["a,b", 'q"q', "two\nlines", "\r", "cr\ronly", "ümläut", "", " "]
+    ids = ["a,b", 'q"q', "two\nlines", "\r", "cr\ronly", "ümläut", "", " ", "a", "a\0"]
     graphs = GraphSet.from_graphs([elements(*"CN") for _ in ids], node_attrs=["element"], ids=ids)
     for suffix in ("npz", "csv"):
         gcl_hard.embed(GIN(2), graphs, output=f"z.{suffix}")
     assert [row["id"] for row in rows("z.csv")] == ids
     with np.load("z.npz") as saved:
-        assert saved["ids"].tolist() == ids
+        assert json.loads(saved["ids"].item()) == ids  # NumPy's text drops NUL at its end
 
 
 @pytest.mark.parametrize(
