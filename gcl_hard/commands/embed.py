@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -121,9 +121,9 @@ def embed(  # type: ignore[misc]
     if path is None:
         return embed_items(items, trained.digest)
     for note in items.notes:
-        warnings.warn(note, stacklevel=2)
+        print(note, file=sys.stderr)
     if duplicates := repeated(items.columns["id"]) if len(items.columns) == 1 else 0:
-        warnings.warn(f"{duplicates} ids stand for several rows", stacklevel=2)
+        print(f"{duplicates} ids stand for several rows", file=sys.stderr)
     with bar_of("embedding", " rows", int(items.bounds[-1])) as bar:
         embed_to_file(items, trained.digest, path, force=force, on_rows=bar.update)
     return path
