@@ -528,7 +528,7 @@ def test_a_config_that_is_not_utf_8_is_one_message(
     assert any_command(["bench", f"--config={file}"]) == 2
     err = capsys.readouterr().err
     assert str(file) in err
-    assert "UTF-8" in err
+    assert "utf-8" in err
 
 
 @pytest.mark.parametrize("name", ["bench", "tune", "figures"])
