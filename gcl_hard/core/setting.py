@@ -146,8 +146,7 @@ class Field:
         return value
 
 
-@cache
-def declared(owner: Any) -> dict[str, Field]:
+def declared(owner: Callable[..., Any]) -> dict[str, Field]:
     """The settings that a class declares, by name: its annotated arguments.
 
     Raises:
@@ -161,6 +160,11 @@ def declared(owner: Any) -> dict[str, Field]:
         >>> list(declared(Tilt)), declared(Tilt)["beta"].default
         (['beta'], 1.0)
     """
+    return _declared(owner)
+
+
+@cache
+def _declared(owner: Any) -> dict[str, Field]:
     fields = {}
     hints = _hints(owner)
     for name, parameter in inspect.signature(owner).parameters.items():
