@@ -362,12 +362,12 @@ def test_a_value_that_means_nothing_is_refused_by_name(kind: type[RunConfig]) ->
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"temperature": 0.5}, "temperature .*JSD"),
+        ({"temperature": 0.5}, "JSD .*temperature"),
         *(
-            ({"method": name, "class_prior": 0.1}, rf"class prior 0\.1 \D*\b{name}:.*label-aware")
+            ({"method": name, "class_prior": 0.1}, rf"class prior 0\.1 \D*\blabel-aware {name}:")
             for name in ("scl", "hscl", "hscl-tau")
         ),
-        ({"method": "ucl", "class_prior": 0.1}, r"class prior 0\.1 \D*\bucl:.*\bdcl, hcl .*bcl"),
+        ({"method": "ucl", "class_prior": 0.1}, r"class prior 0\.1 \D*\bucl:.*\bdcl, hcl, bcl"),
         ({"method": "ucl", "beta": -1.0}, r"^beta\D+0\D+-1\.0$"),  # ucl has no use for it
         ({**TWO_VIEW, "threshold_start": 1.5}, r"^threshold-start\b.* 1\.5$"),
         ({"train_share": 0.5}, "^train-share .*transductive.*protocol inductive"),
