@@ -174,7 +174,7 @@ MUTANTS = tuple(Mutant(*fields) for fields in (
     ("an accident in a group fails all its runs", "experiments/runner.py",
      "if len(group.locks) == 1 or", "if True or",
      "experiments/test_runner.py::test_an_accident_in_a_group_is_traced_to_its_run_and_the_others_are_done"),
-    ("runs whose workers were killed do not say so", "experiments/execution.py",
+    ("runs whose workers were killed do not say so", "experiments/runner.py",
      '== "KilledWorker"', '== ""',
      "experiments/test_runner.py::test_an_accident_in_a_group_is_traced_to_its_run_and_the_others_are_done"),
     ("a trial that kills workers takes its group with it", "tuning/search.py",

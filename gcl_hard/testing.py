@@ -44,6 +44,13 @@ def _close(actual: Tensor, expected: Tensor, wrong: str, tolerance: float = 1e-9
     assert equal, wrong
 
 
+def _check_gradients(encoder: nn.Module, loss: Tensor) -> None:
+    loss.backward()  # type: ignore[no-untyped-call]
+    parameters = encoder.named_parameters()
+    without = [name for name, p in parameters if p.requires_grad and p.grad is None]
+    assert not without, f"no gradient reaches {', '.join(without)}"
+
+
 class HardeningChecks:
     """Checks of a hardening η (the H-SCL paper's Definition 1) and of how it reads its rows."""
 
@@ -231,11 +238,7 @@ class GraphEncoderChecks:
         encoder, graphs = self._encoder_and_graphs()
         encoder.train()
         nodes, graph_embeddings = encode(encoder, graphs.batch([0, 1, 2, 3]), width(encoder, None))
-        (nodes.square().sum() + graph_embeddings.square().sum()).backward()  # type: ignore[no-untyped-call]
-        without = [
-            name for name, p in encoder.named_parameters() if p.requires_grad and p.grad is None
-        ]
-        assert not without, f"no gradient reaches {', '.join(without)}"
+        _check_gradients(encoder, nodes.square().sum() + graph_embeddings.square().sum())
 
     def test_weights_travel(self) -> None:
         """``state_dict`` of one encoder makes another the same."""
@@ -284,11 +287,7 @@ class ImageEncoderChecks:
     def test_every_weight_is_trained(self) -> None:
         """Every parameter has a gradient."""
         encoder = self.make().train()
-        encoder(self._images()).square().sum().backward()
-        without = [
-            name for name, p in encoder.named_parameters() if p.requires_grad and p.grad is None
-        ]
-        assert not without, f"no gradient reaches {', '.join(without)}"
+        _check_gradients(encoder, encoder(self._images()).square().sum())
 
 
 class GraphSetChecks:

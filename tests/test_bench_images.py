@@ -276,12 +276,6 @@ def test_a_set_that_has_changed_is_not_mistaken_for_the_old_one(command: Command
     ]
 
 
-def test_unlabelled_images_are_pretrained_on(command: Command) -> None:
-    where = mirror(command.folder / "mine", unlabeled_images=arrays()["train_images"][:40])
-    for split in ("unlabeled", "train+unlabeled"):
-        assert command(*OWN, where, "--method=ucl,hucl", f"--pretrain-split={split}") == 0
-
-
 # What is refused before anything is trained
 
 
@@ -420,15 +414,6 @@ def test_where_memory_ends_batch_and_size_are_named(
     assert command.err == "" or says(command.err, "memory", "8 pixels")
 
 
-def test_an_encoder_for_larger_images_is_refused(
-    command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(image_training, "image_encoder", image_encoder)
-    where = mirror(command.folder / "mine")
-    err = command.refuses(*OWN, where, "--encoder=fast")
-    assert says(err, "encoder fast", "6 pixels", "--size")
-
-
 def test_what_classes_are_short_of_is_said(command: Command) -> None:
     names = np.array(["cat", "dog", "owl"])
     few = np.where(np.arange(60) < 4, 2, LABELS % 2)
@@ -438,13 +423,6 @@ def test_what_classes_are_short_of_is_said(command: Command) -> None:
     assert command(*OWN, where, "--balanced=true") == 0
     assert says(command.out, "test", "shades", "owl")
     assert says(command.out, "batches", 20, 6, "owl")
-
-
-def test_a_truncated_set_is_one_message(command: Command) -> None:
-    where = mirror(command.folder / "mine")
-    path = command.folder / "mine" / "shades.npz"
-    path.write_bytes(path.read_bytes()[:-200])
-    assert str(path) in command.refuses(*OWN, where)
 
 
 def test_out_of_memory_says_what_to_lower(

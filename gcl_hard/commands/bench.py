@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -111,8 +110,8 @@ def _check_bench(
             )
 
 
-MOST_NAMED, LONGEST = 3, 60
-"""The most settings, and characters of settings, in the name of a result file."""
+LONGEST = 120
+"""The most characters of data sets, and of methods, in the name of a result file."""
 
 
 SMOKE = "A smoke run with few seeds and epochs: not reportable."
@@ -180,9 +179,8 @@ def _show(options: BenchOptions, results: Results, console: Console, command: st
 
 
 def _name(options: BenchOptions, configs: Sequence[RunConfig]) -> str:
-    """Stem of a command's result file: data sets, methods, protocols, and settings that differ.
-
-    Many settings or sets become a digest, so that two experiments have two files.
+    """Stem of a command's result file: data sets, methods, protocols, and a digest of settings that
+    are not the defaults, so that two experiments have two files.
     """
     digest = hashlib.sha256("".join(c.key() for c in configs).encode()).hexdigest()[:6]
     if options.table:
@@ -190,27 +188,12 @@ def _name(options: BenchOptions, configs: Sequence[RunConfig]) -> str:
         whole = parse_bench([f"--table={options.table}", *(f"--{kind}" for kind in kinds)])
         stem = "-".join(["table", options.table, *kinds])
         return stem if set(configs) == set(whole.configs) else f"{stem}-{digest}"
-    heads = {n: dict.fromkeys(getattr(c, n) for c in configs) for n in HEAD}
-    parts = ["+".join(values) for values in heads.values()]
-    if max(map(len, parts)) > 2 * LONGEST:
-        return "_".join([*(f"{len(values)}-{n}s" for n, values in heads.items()), digest])
-    stated = [config.stated() for config in configs]
-    names = sorted({name for settings in stated for name in settings})
-    texts = {
-        name: dict.fromkeys(_value_text(settings[name]) for settings in stated if name in settings)
-        for name in names
-    }
-    text = "_".join(f"{name}={'+'.join(values)}" for name, values in texts.items())
-    if names:
-        parts.append(text if len(names) <= MOST_NAMED and len(text) <= LONGEST else digest)
-    return "_".join(parts)
-
-
-def _value_text(value: Any) -> str:
-    """A value of a setting, as a part of a file's name."""
-    text = "-".join(map(_value_text, value)) if isinstance(value, tuple) else f"{value}"
-    text = f"{value:g}" if isinstance(value, float) else text
-    return re.sub(r"[^\w.+@-]", "-", text)
+    parts = ["+".join(dict.fromkeys(getattr(c, name) for c in configs)) for name in HEAD]
+    if max(map(len, parts)) > LONGEST:
+        parts = [f"{part.count('+') + 1}-{name}s" for name, part in zip(HEAD, parts, strict=True)]
+    elif not any(config.stated() for config in configs):
+        return "_".join(parts)
+    return "_".join([*parts, digest])
 
 
 STOPPED = "stopped before any run; the same command begins again"

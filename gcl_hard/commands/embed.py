@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,7 @@ import torch
 from torch import nn
 
 from gcl_hard.commands.encoders import Model, model_of_file, model_without_file
-from gcl_hard.commands.parser import Parser, defaults_of
+from gcl_hard.commands.parser import Parser
 from gcl_hard.core.ids import repeated
 from gcl_hard.errors import InputError
 from gcl_hard.experiments import hardware
@@ -25,6 +24,7 @@ from gcl_hard.experiments.embedding import (
     Level,
     Reading,
     check_target,
+    digests_of,
     embed_items,
     embed_to_file,
 )
@@ -108,6 +108,7 @@ def embed(  # type: ignore[misc]
     path = None if output is None else Path(output)
     if path is not None:
         check_target(path)
+        check_writable(path.absolute().parent)
     trained = (
         model_without_file(model, data) if isinstance(model, nn.Module)
         else model_of_file(Path(model), encoder, fold=fold, trust=trust)
@@ -119,7 +120,12 @@ def embed(  # type: ignore[misc]
     items = items_of(trained, data, reading, execution)
     if path is None:
         return embed_items(items, trained.digest)
-    embed_to_file(items, trained.digest, path, force=force)
+    for note in items.notes:
+        print(note, file=sys.stderr)
+    if duplicates := repeated(items.columns["id"]) if len(items.columns) == 1 else 0:
+        print(f"{duplicates} ids stand for several rows", file=sys.stderr)
+    with bar_of("embedding", " rows", int(items.bounds[-1])) as bar:
+        embed_to_file(items, trained.digest, path, force=force, on_rows=bar.update)
     return path
 
 
@@ -166,10 +172,9 @@ def embed_parser() -> Parser:
     return parser
 
 
-def parse_embed(arguments: Sequence[str]) -> Namespace:
+def parse_embed(arguments: Sequence[str]) -> dict[str, Any]:
     """The arguments of :func:`embed` in a command line."""
-    stated, _ = embed_parser().parse(arguments)
-    return Namespace(**defaults_of(embed) | {"output": OUTPUT} | stated)
+    return {"output": OUTPUT} | embed_parser().parse(arguments)[0]
 
 
 STOPPED = "stopped before any row; the same command begins again"
@@ -177,26 +182,7 @@ STOPPED = "stopped before any row; the same command begins again"
 
 def command(arguments: Sequence[str]) -> int:
     """Run the command line, and return its exit status."""
-    options = parse_embed(arguments)
-    path = Path(options.output)
-    check_target(path)
-    check_writable(path.absolute().parent)
-    model = model_of_file(Path(options.model), options.encoder, fold=options.fold)
-    reading = Reading(options.level, options.smiles, options.ids, options.batch_size)
-    execution = ExecutionOptions(
-        device=options.device, jobs=options.jobs, threads=options.threads,
-        data_dir=as_path(options.data_dir),
-    )  # fmt: skip
-    items = items_of(model, options.data, reading, execution)
-    for note in items.notes:
-        print(note, file=sys.stderr)
-    if duplicates := repeated(items.columns["id"]) if len(items.columns) == 1 else 0:
-        print(f"{duplicates} ids stand for several rows", file=sys.stderr)
-    if empty := int((items.columns["id"].astype(str) == "").sum()):
-        print(f"{empty} rows have an empty id", file=sys.stderr)
-    rows = int(items.bounds[-1])
-    with bar_of("embedding", " rows", rows) as bar:
-        new = embed_to_file(items, model.digest, path, force=options.force, on_rows=bar.update)
-    done = f"{rows:,} rows" if new else "was finished before"
-    print(f"{path}: {done}, model {model.digest}, data {items.digest}")
+    path = embed(**parse_embed(arguments))
+    model, data = digests_of(path)
+    print(f"{path}: model {model}, data {data}")
     return 0

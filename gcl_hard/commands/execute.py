@@ -14,7 +14,7 @@ from gcl_hard.experiments import hardware, processes
 from gcl_hard.experiments.choice import choices
 from gcl_hard.experiments.custom import UserParts
 from gcl_hard.experiments.experiment import RunContext
-from gcl_hard.experiments.logs import Log, Logger, opened_log
+from gcl_hard.experiments.logs import Logger, opened_log
 from gcl_hard.experiments.plan import candidate_groups, inner_run, plan
 from gcl_hard.experiments.record import RunResult
 from gcl_hard.experiments.registry import canonical, experiment_of, runnable
@@ -56,8 +56,19 @@ def execute(
     if options.select and options.table is None:  # a part of a table may have no choice
         _check_selection(configs)
     console.print("\n".join(protocol_lines(configs)), style="dim", highlight=False)
+    context = RunContext(
+        options.output, options.data_dir, str(hardware.choose_device(options.device)),
+        options.threads, cores=max(1, hardware.available_cores() // processes.here()),
+        versions=hardware.versions(),  # with the source as it is now, not when a run ends
+        experiment_of=runnable, options=options.run, parts=user_parts.parts,
+        processes=world_size(),
+    )  # fmt: skip
     with opened_log(options.log or (), options.output, logger) as log:
-        return _execute(options, configs, user_parts, runner_of(options, user_parts, console, log))
+        runner = Runner(
+            context, console, jobs=options.jobs, scheduler=options.scheduler, force=options.force,
+            report_only=options.report_only, own_sets=user_parts.graphs, log=log,
+        )  # fmt: skip
+        return _execute(options, configs, user_parts, runner)
 
 
 def _execute(
@@ -154,23 +165,6 @@ def protocol_lines(configs: Sequence[RunConfig]) -> list[str]:
     """Notes on what each protocol of a command measures, and what the other one is for."""
     notes = (experiment_of(c).protocol_notes.get(c.protocol) for c in configs if not c.is_baseline)
     return [note for note in dict.fromkeys(notes) if note]
-
-
-def runner_of(
-    options: BenchOptions, user_parts: UserParts, console: Console, log: Log | None = None
-) -> Runner:
-    """The runner of a command's options, with the user's own parts and graphs."""
-    context = RunContext(
-        options.output, options.data_dir, str(hardware.choose_device(options.device)),
-        options.threads, cores=max(1, hardware.available_cores() // processes.here()),
-        versions=hardware.versions(),  # with the source as it is now, not when a run ends
-        experiment_of=runnable, options=options.run, parts=user_parts.parts,
-        processes=world_size(),
-    )  # fmt: skip
-    return Runner(
-        context, console, jobs=options.jobs, scheduler=options.scheduler, force=options.force,
-        report_only=options.report_only, own_sets=user_parts.graphs, log=log or Log(),
-    )  # fmt: skip
 
 
 def _check_selection(configs: Sequence[RunConfig]) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NoReturn
 
-from gcl_hard.commands.parser import add_version
+from gcl_hard.commands.parser import RaisingParser, add_version
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.outside import import_domain
 
@@ -18,14 +17,9 @@ FIGURES = {
 """What each figure shows; each is a function of ``snapshot_figures``."""
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise InputError(message)
-
-
 def figures_parser() -> argparse.ArgumentParser:
     """The parser of ``python -m gcl_hard.figures``."""
-    parser = _Parser(
+    parser = RaisingParser(
         prog="python -m gcl_hard.figures",
         description="Draw what --diagnostics measured: PNG, SVG, and its numbers as CSV.\n"
         "Neither the data set nor a GPU is needed.\n\n"
@@ -34,7 +28,6 @@ def figures_parser() -> argparse.ArgumentParser:
         "  python -m gcl_hard.bench --dataset MUTAG --method hscl,hucl --diagnostics 1\n"
         "  python -m gcl_hard.figures fig4 results -o figures --only dataset=MUTAG",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     add_version(parser)
     parser.add_argument("figure", choices=[*FIGURES], metavar="FIGURE", help=", ".join(FIGURES))
@@ -54,7 +47,9 @@ def figures_parser() -> argparse.ArgumentParser:
         "--domain", action="append", default=[], metavar="MODULE",
         help="module that registers the domain of results; may be repeated",
     )  # fmt: skip
-    parser.add_argument("--name", help="name of the files, without a suffix; chosen if not given")
+    parser.add_argument(
+        "--name", default=None, help="name of the files, without a suffix; chosen if not given"
+    )
     return parser
 
 

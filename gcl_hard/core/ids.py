@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
-from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gcl_hard.errors import InputError
-
-LETTERS, MANY = 2**20, 16
-"""Letters that an array of words may always take, and its largest multiple of the words' own."""
-END = re.compile(r"[\s\0]+$")
 
 
 def checked_names(ids: Any, n: int, item: str) -> NDArray[Any]:
@@ -70,18 +64,14 @@ def checked_names(ids: Any, n: int, item: str) -> NDArray[Any]:
 def text_array(words: Sequence[str]) -> NDArray[Any]:
     """Words as an array, [n].
 
-    NumPy's text is as wide as the longest word, and drops NUL at a word's end: if it would take
-    more than 16 times the letters of the words, or lose one, the array holds Python strings, which
+    NumPy's text drops NUL at a word's end: if one has it, the array holds Python strings, which
     :func:`gcl_hard.files.io.storable` converts for files.
 
     Example:
         >>> text_array(["a", "bc"]).dtype, text_array(["a", "bc\\0"]).dtype
         (dtype('<U2'), dtype('O'))
     """
-    letters = max(map(len, words), default=0) * len(words)
-    wide = letters > max(LETTERS, MANY * sum(map(len, words)))
-    plain = not wide and not any(word.endswith("\0") for word in words)
-    return np.array(words, str if plain else object)
+    return np.array(words, object if any(word.endswith("\0") for word in words) else str)
 
 
 def ordered_names(names: Iterable[str] | Mapping[Any, Any], kind: str) -> tuple[str, ...]:
@@ -124,28 +114,6 @@ def ordered_names(names: Iterable[str] | Mapping[Any, Any], kind: str) -> tuple[
     return ordered
 
 
-def alike_notes(names: Sequence[str], kind: str) -> list[str]:
-    """A note on names that look alike, if there are any.
-
-    Example:
-        >>> len(alike_notes(["a", "a ", "tea"], "entities"))
-        1
-    """
-    first = dict[str, str]()
-    again = [
-        (first[key], name)
-        for name in names
-        if first.setdefault(key := END.sub("", normalize("NFC", name)), name) != name
-    ]
-    if not again:
-        return []
-    return [
-        f"{len(again):,} of the {kind} {'has' if len(again) == 1 else 'have'} another's name but "
-        f"for blanks or NUL at the end, or the Unicode form of a letter, such as "
-        f"{again[0][0]!a} and {again[0][1]!a}: they are kept apart"
-    ]
-
-
 def repeated(ids: NDArray[Any]) -> int:
     """Number of ids that stand for several items.
 
@@ -179,18 +147,10 @@ def in_order(values: Any, names: Sequence[Any] | None, item: str, kind: str) -> 
     if index == names:
         return values
     row = {name: number for number, name in enumerate(index)}
-    repeats = [name for number, name in enumerate(index) if row[name] != number]
-    missing, beyond = [name for name in names if name not in row], [*({*index} - {*names})]
-    beyond.sort(key=row.__getitem__)
-    problems = [
-        f"{problem} {wrong[0]!r}{f' and {len(wrong) - 1:,} more' * (len(wrong) > 1)}"
-        for problem, wrong in (("repeats", repeats), ("lacks", missing), ("has also", beyond))
-        if wrong
-    ]
-    if problems:
+    wrong = [name for number, name in enumerate(index) if row[name] != number]
+    if wrong := wrong or sorted({*index} ^ {*names}, key=str):
         raise InputError(
-            f"the index of {kind} does not match the {item}s, it {' and '.join(problems)}: give a "
-            f"row for each {item} under its name, or the values alone (.to_numpy()) in the order "
-            f"of the {item}s"
+            f"the index of {kind} does not match the {item}s (see {wrong[0]!r}): give a row for "
+            f"each {item} under its name, or the values alone (.to_numpy()) in their order"
         )
     return values.iloc[[row[name] for name in names]]

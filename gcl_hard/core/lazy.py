@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from gcl_hard.core.extras import check_extra
 Lazy = tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]
 
 
-def lazy(package: str, file: str, extra: str = "") -> Lazy:
+def lazy(package: str, file: str, extra: str | Mapping[str, str] = "") -> Lazy:
     """``__getattr__``, ``__dir__`` and ``__all__`` of a package whose stub imports its names.
 
     The stub, ``__init__.pyi``, lists each name once, as ``from gcl_hard.package.module import name
@@ -23,7 +23,8 @@ def lazy(package: str, file: str, extra: str = "") -> Lazy:
     Args:
         package: the ``__name__`` of the package.
         file: its ``__file__``, next to which the stub is.
-        extra: the extra that its names need, if any; see :func:`check_extra`.
+        extra: the extra that its names need, if any; see :func:`check_extra`; or that of each name
+            that needs one.
 
     Returns:
         Functions to bind to ``__getattr__`` and ``__dir__`` (PEP 562), and the names, sorted.
@@ -47,8 +48,11 @@ def lazy(package: str, file: str, extra: str = "") -> Lazy:
     def getattribute(name: str) -> Any:
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        if extra:
-            check_extra(extra, package)
+        needed, feature = extra, package
+        if not isinstance(needed, str):
+            needed, feature = needed.get(name, ""), f"{package}.{name}"
+        if needed:
+            check_extra(needed, feature)
         return getattr(import_module(modules[name]), name)
 
     def listed() -> list[str]:

@@ -275,7 +275,6 @@ class Experiment(ABC, Generic[C, D]):
         usual_baselines: baselines that :func:`gcl_hard.evaluate` runs if none are named.
         quick: values of a smoke run (``--quick``).
         search_defaults: defaults in a search that differ from those of a single run.
-        dataset_hint: what messages suggest adding to a command on this domain.
         protocol_notes: what commands print about a protocol before they train.
         pretraining: what pre-training reads.
         searches_user_parts: whether a search takes encoders and data of the user's own.
@@ -299,7 +298,6 @@ class Experiment(ABC, Generic[C, D]):
     usual_baselines: ClassVar[tuple[str, ...]] = ("majority", "untrained")
     quick: ClassVar[Mapping[str, Any]] = {"seeds": (0, 1), "epochs": (3,), "beta": (1.0, 10.0)}
     search_defaults: ClassVar[Mapping[str, Any]] = {}
-    dataset_hint: ClassVar[str] = "--domain too"
     protocol_notes: ClassVar[Mapping[str, str]] = {}
     pretraining: ClassVar[PretrainingData] = PretrainingData()
     searches_user_parts: ClassVar[bool] = False

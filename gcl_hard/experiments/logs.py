@@ -92,8 +92,13 @@ def opened_log(kinds: Sequence[str], folder: Path, logger: Logger | None = None)
         InputError: for another kind, or a logger without ``log_metrics``.
         MissingExtraError: without the library; names it.
     """
-    loggers: list[Logger] = [] if logger is None else [checked_logger(logger)]
-    log = Log([*loggers, *(_OPENED[check_option("log", k, _OPENED)](folder) for k in kinds)])
+    users = [] if logger is None else [logger]
+    if isinstance(logger, type) or not all(hasattr(user, "log_metrics") for user in users):
+        raise InputError(
+            f"logger must have log_metrics(metrics, step), as loggers of Lightning have, got "
+            f"{type(logger).__name__}"
+        )
+    log = Log([*users, *(_OPENED[check_option("log", k, _OPENED)](folder) for k in kinds)])
     try:
         yield log
     except BaseException:
@@ -101,21 +106,6 @@ def opened_log(kinds: Sequence[str], folder: Path, logger: Logger | None = None)
         raise
     finally:
         log.end()
-
-
-def checked_logger(logger: Any) -> Logger:
-    """A logger, checked to take numbers.
-
-    Raises:
-        InputError: if it does not.
-    """
-    if isinstance(logger, type) or not callable(getattr(logger, "log_metrics", None)):
-        raise InputError(
-            f"logger must have log_metrics(metrics, step), as loggers of Lightning have, got "
-            f"{type(logger).__name__}"
-        )
-    checked: Logger = logger
-    return checked
 
 
 class _Csv:

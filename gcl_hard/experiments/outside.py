@@ -17,11 +17,11 @@ def import_domain(name: str) -> str:
     """The domain of a name, or of a module that registers a domain; the module is imported.
 
     Args:
-        name: ``graphs``, ``mine`` or ``package.mine``, or ``mine:NAME`` of several; a module of
-            the working folder is found as well.
+        name: ``graphs``, ``mine`` or ``package.mine``; a module of the working folder is found as
+            well.
 
     Raises:
-        InputError: if the module cannot be imported, or registers no domain or several.
+        InputError: if the module cannot be imported, or does not register one domain.
 
     Example:
         >>> import_domain("images")
@@ -29,23 +29,22 @@ def import_domain(name: str) -> str:
     """
     if name in CONFIGS:
         return name
-    module, _, chosen = name.partition(":")
     before = {*CONFIGS}
-    named_object(module, "domain")
-    if module not in _REGISTERED:
-        inside = [d for d in CONFIGS if f"{namespace(d).__name__}.".startswith(f"{module}.")]
-        _REGISTERED[module] = inside or [domain for domain in CONFIGS if domain not in before]
-    domains = [domain for domain in _REGISTERED[module] if chosen in ("", domain)]
-    if len(domains) == 1:
-        return domains[0]
-    if domains:
-        several = " or ".join(f"{module}:{domain}" for domain in domains)
-        raise InputError(f"--domain {name}: it registers several: give {several}")
-    raise InputError(f"--domain {name}: it registers no domain {chosen} (gcl_hard.experiments)")
+    named_object(name, "domain")
+    if name not in _REGISTERED:
+        inside = [d for d in CONFIGS if f"{namespace(d).__name__}.".startswith(f"{name}.")]
+        domains = inside or [domain for domain in CONFIGS if domain not in before]
+        if len(domains) != 1:
+            raise InputError(
+                f"--domain {name}: it registers {' and '.join(domains) or 'no domain'}, not one "
+                f"domain (gcl_hard.experiments)"
+            )
+        (_REGISTERED[name],) = domains
+    return _REGISTERED[name]
 
 
-_REGISTERED: dict[str, list[str]] = {}
-"""The domains that modules registered, by the names that these were imported by."""
+_REGISTERED: dict[str, str] = {}
+"""The domain of each module that was imported for one, by the module's name."""
 
 
 TABLES: tuple[MutableMapping[str, Any], ...] = CONFIGS, EXPERIMENTS, METRICS, _REGISTERED
@@ -54,5 +53,4 @@ TABLES: tuple[MutableMapping[str, Any], ...] = CONFIGS, EXPERIMENTS, METRICS, _R
 
 def domain_to_import(config: RunConfig) -> str | None:
     """The ``--domain`` that registers a configuration's domain; None for one of this package."""
-    name = next((n for n, domains in _REGISTERED.items() if config.domain in domains), None)
-    return name if name is None or len(_REGISTERED[name]) == 1 else f"{name}:{config.domain}"
+    return next((name for name, domain in _REGISTERED.items() if domain == config.domain), None)

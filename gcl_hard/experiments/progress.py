@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from gcl_hard.experiments.logs import Log
 
@@ -17,20 +17,10 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, TaskID
 
+    from gcl_hard.experiments.run import Run
+
 MOST_BARS = 4
 """Maximum number of runs with a progress bar of their own."""
-
-
-class AnyRun(Protocol):
-    """What execution and progress bars know of a run."""
-
-    @property
-    def key(self) -> str:
-        """Its name in the reports of tasks."""
-
-    @property
-    def epochs(self) -> int:
-        """Passes over its training data, 0 if it is not trained."""
 
 
 class Bars:
@@ -39,20 +29,20 @@ class Bars:
     def __init__(
         self,
         bars: Progress,
-        costs: Mapping[Any, float],
-        scoring: Mapping[Any, float],
+        costs: Mapping[Run, float],
+        scoring: Mapping[Run, float],
         log: Log | None = None,
     ) -> None:
         self._log = log or Log()
         self._bars, self._costs, self._scoring = bars, costs, scoring
         self._runs = {run.key: run for run in costs}
         self._all = bars.add_task(f"0 of {len(costs)} runs done", total=sum(costs.values()))
-        self._tasks: dict[Any, TaskID] = {}
-        self._shares: dict[Any, float] = {}
+        self._tasks: dict[Run, TaskID] = {}
+        self._shares: dict[Run, float] = {}
         self._done = 0
         bars.update(self._all, visible=len(costs) > 1)
 
-    def started(self, run: AnyRun) -> None:
+    def started(self, run: Run) -> None:
         """Show that a run has started, or starts over."""
         self._advance(run, 0.0)
 
@@ -74,12 +64,12 @@ class Bars:
             self._advance(run, share * self._trained(run))
         return True
 
-    def _trained(self, run: AnyRun) -> float:
+    def _trained(self, run: Run) -> float:
         """Share of a run's work that is training."""
         cost = self._costs[run]
         return 1 - min(self._scoring[run] / cost, 1.0) if cost else 1.0
 
-    def ended(self, run: AnyRun) -> None:
+    def ended(self, run: Run) -> None:
         """Show that a run has ended."""
         if run in self._tasks:
             self._bars.remove_task(self._tasks.pop(run))
@@ -87,7 +77,7 @@ class Bars:
         self._done += 1
         self._bars.update(self._all, description=f"{self._done} of {len(self._costs)} runs done")
 
-    def _advance(self, run: AnyRun, share: float) -> None:
+    def _advance(self, run: Run, share: float) -> None:
         self._bars.advance(self._all, (share - self._shares.get(run, 0.0)) * self._costs[run])
         self._shares[run] = share
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
-from dataclasses import KW_ONLY, dataclass, field, replace
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -14,12 +15,17 @@ import torch
 from numpy.typing import NDArray
 
 from gcl_hard.core.extras import installed
-from gcl_hard.errors import DivergenceError, InputError, OutOfMemory, check_main_guard
+from gcl_hard.errors import (
+    DivergenceError,
+    GclHardError,
+    InputError,
+    OutOfMemory,
+    check_main_guard,
+)
 from gcl_hard.evaluation.metrics import alike, metric
 from gcl_hard.experiments import hardware, processes
 from gcl_hard.experiments.datasets import DataSets
-from gcl_hard.experiments.engine import Task, check_engine, engine
-from gcl_hard.experiments.execution import Execution, OpenGroup, failure_message
+from gcl_hard.experiments.engine import QUEUED, Engine, Task, check_engine, engine
 from gcl_hard.experiments.experiment import EMBEDDINGS, OPTIONS, Experiment, RunContext, TrainedRun
 from gcl_hard.experiments.logs import Log
 from gcl_hard.experiments.plan import groups_of
@@ -28,7 +34,6 @@ from gcl_hard.experiments.record import RunResult
 from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.settings import RunConfig, as_json, flag
 from gcl_hard.experiments.store import Store
-from gcl_hard.experiments.training import continues
 from gcl_hard.files.io import check_writable
 from gcl_hard.losses.gathering import world_size
 
@@ -240,9 +245,8 @@ class Runner:
             bars = Bars(shown, costs, scoring, self.log)
             with engine(jobs, self.scheduler, bars.report, beside=beside) as workers:
                 execution = _Execution(
-                    workers, locks, bars, self.console, {*pending}, runner=self, context=context,
-                    beside=beside > 0,
-                )  # fmt: skip
+                    self, context, workers, locks, bars, {*pending}, beside=beside > 0
+                )
                 execution.execute(groups)
         return execution.results, list(dict.fromkeys(execution.failures.values()))
 
@@ -258,36 +262,100 @@ def share_of(context: RunContext, processes: int) -> RunContext:
 
 
 @dataclass(eq=False)
-class _Execution(Execution[Run]):
-    """Executes the groups of a command."""
+class _Group:
+    """Runs that are trained together, with the locks of those still to be stored."""
 
-    _: KW_ONLY
+    runs: tuple[Run, ...]
+    locks: dict[Run, ExitStack]
+
+
+@dataclass(eq=False)
+class _Execution:
+    """Executes groups of runs: trains each once, scores its runs, and stores results at once; a
+    failure does not stop the others.
+
+    Attributes:
+        runner: the command's runner.
+        context: that of one of its processes.
+        workers: the engine, started.
+        locks: closed once the engine has ended, so that no run is locked after that.
+        bars: progress bars of the runs to be stored.
+        pending: the runs to be stored that have not ended.
+        beside: whether processes on the CPU score while this one trains on a GPU.
+        results: results of the runs that ended.
+        failures: messages about those that failed.
+    """
+
     runner: Runner
     context: RunContext
+    workers: Engine
+    locks: ExitStack
+    bars: Bars
+    pending: set[Run]
     beside: bool
-    remedy = "fewer --jobs or a smaller --ensemble-size"
+    results: dict[Run, RunResult] = field(default_factory=dict, init=False)
+    failures: dict[Run, str] = field(default_factory=dict, init=False)
+    _open: list[_Group] = field(default_factory=list, init=False)
+    _training: dict[Task, _Group] = field(default_factory=dict, init=False)
+    _scoring: dict[Task, tuple[Run, _Group]] = field(default_factory=dict, init=False)
     _sets: dict[str, Task] = field(default_factory=dict, init=False)
 
-    def lock(self, run: Run) -> AbstractContextManager[bool]:
-        return self.runner.store.lock(run)
+    def execute(self, groups: Sequence[tuple[Run, ...]]) -> None:
+        """Execute groups, and wait for those that another command works on.
 
-    def stored(self, run: Run) -> RunResult | None:
-        result = self.runner.stored(run)
-        if result is not None:  # the command that ended it may have been killed before this
-            self.runner.context.forget(run)
-        return result
+        Args:
+            groups: in the order of their beginning.
+        """
+        waiting, announced = list(groups), False
+        while waiting:
+            self._fill(waiting)
+            for task in self.workers.completed():
+                self._handle(task)
+                self._fill(waiting)
+            if waiting and not announced:
+                n = sum(run in self.pending for runs in waiting for run in runs)
+                self._say(f"waiting for another command to end {n} runs", "dim")
+                announced = True
+            if waiting:
+                self.workers.wait(1.0)
 
-    def train(self, group: OpenGroup[Run]) -> Task:
-        config = group.runs[0].config
-        facts = self.runner.data.facts(config, self.runner.user_data(config))
-        context = replace(self.context, digest=facts["digest"])
+    def _fill(self, waiting: list[tuple[Run, ...]]) -> None:
+        for runs in [*waiting]:
+            if len(self._open) >= QUEUED * self.workers.workers:
+                break
+            if self._begin(runs):
+                waiting.remove(runs)
+
+    def _begin(self, runs: tuple[Run, ...]) -> bool:
+        """Submit a group; False if another command works on one of its runs."""
+        group = _Group(runs, {})
+        with ExitStack() as locks:
+            for run in runs:
+                if run in self.pending:
+                    group.locks[run] = locks.enter_context(ExitStack())
+                    if not group.locks[run].enter_context(self.runner.store.lock(run)):
+                        return False
+            self.locks.push(locks.pop_all())
+        self._open.append(group)
+        for run in [*group.locks]:  # another command may have ended it meanwhile
+            if (result := self.runner.stored(run)) is not None:
+                self.context.forget(run)  # that command may have been killed before this
+                self.results[run] = result
+                self._close(run, group)
+        if group.locks:
+            self._train(group)
+        return True
+
+    def _train(self, group: _Group) -> None:
         for run in group.locks:
+            self.bars.started(run)
             if self.runner.force:
-                context.forget(run)
-            elif where := continues(run, context):
-                self._say(f"{run}: {where}", "dim")
+                self.context.forget(run)
+            elif kept := self.context.checkpoints(run):
+                self._say(f"{run}: continues from {kept[-1].name}", "dim")
         user_data = self._user_data(group.runs[0])
-        return self.workers.submit(train_group, self.context, group.runs, user_data, remote=True)
+        task = self.workers.submit(train_group, self.context, group.runs, user_data, remote=True)
+        self._training[task] = group
 
     def _user_data(self, run: Run) -> Task | None:
         """The user's own data of a run, sent to each worker once."""
@@ -296,42 +364,85 @@ class _Execution(Execution[Run]):
             self._sets[name] = self.workers.submit(share, data, remote=True)
         return self._sets.get(name)
 
-    def training_failed(self, group: OpenGroup[Run], error: Exception) -> None:
-        """Train the runs of a failed group one by one."""
-        if len(group.locks) == 1 or isinstance(error, OutOfMemory):
-            super().training_failed(group, error)
-            return
-        self.split(group)
+    def _handle(self, task: Task) -> None:
+        """After a task has ended: score a trained group, store a scored run."""
+        if (group := self._training.pop(task, None)) is not None:
+            if task.error is None:
+                for run in group.locks:
+                    self._scoring[self._score(run, group, task)] = run, group
+            elif len(group.locks) == 1 or isinstance(task.error, OutOfMemory):
+                self._failed([*group.locks], group, task.error)
+            else:  # which of the runs is at fault shows when they are trained one by one
+                self._open.remove(group)
+                for run, lock in group.locks.items():
+                    self._open.append(_Group((run,), {run: lock}))
+                    self._train(self._open[-1])
+        elif task in self._scoring:
+            run, group = self._scoring.pop(task)
+            if task.error is not None:
+                self._failed([run], group, task.error)
+                return
+            self._store(run, task.value)
+            self._close(run, group)
 
-    def score(self, run: Run, group: OpenGroup[Run], trained: Task | None) -> Task:
+    def _score(self, run: Run, group: _Group, trained: Task) -> Task:
         number, context = group.runs.index(run), self.context
         trained_runs: Any = trained
-        if self.beside and trained is not None:  # it is sent to a process on the CPU, alone
+        if self.beside:  # it is sent to a process on the CPU, alone
             trained_runs, number = [trained.result()[number]], 0
             context = replace(context, device="cpu", cores=1, threads=1)
         user_data = self._user_data(run)
         return self.workers.submit(score_run, context, trained_runs, number, user_data, urgent=True)
 
-    def store(self, run: Run, scored: Outcome) -> RunResult:
-        store = self.runner.store
+    def _store(self, run: Run, scored: Outcome) -> None:
+        store, result = self.runner.store, scored.result
         store.put_arrays(run, scored.points)
         store.put_encoders(run, scored.encoders)
         store.put_arrays(run, scored.embeddings, EMBEDDINGS)
-        store.put(run, scored.result)
-        self.runner.context.forget(run)
-        score = sum(scored.result.values) / len(scored.result.values)
-        self.runner.log.numbers(str(run), {scored.result.metric: score}, run.epochs)
-        return scored.result
+        store.put(run, result)
+        self.context.forget(run)
+        self.results[run] = result
+        score = sum(result.values) / len(result.values)
+        self.runner.log.numbers(str(run), {result.metric: score}, run.epochs)
+        remark = self.context.experiment_of(run.config).remark(result)
+        shown = "; ".join(filter(None, (metric(result.metric).shown(score), remark)))
+        self._say(f"{run}: {shown} ({result.seconds_train + result.seconds_eval:.0f} s)")
 
-    def clean_up(self, run: Run, error: Exception) -> None:
-        if isinstance(error, DivergenceError):  # resuming would diverge again
-            self.runner.context.forget(run)
+    def _failed(self, runs: Sequence[Run], group: _Group, error: Exception) -> None:
+        message = failure_message(runs[0], error)
+        if message not in self.failures.values():
+            self._say(f"failed: {message.splitlines()[0]}", "red")
+        for run in runs:
+            self.failures[run] = message
+            if isinstance(error, DivergenceError):  # resuming would diverge again
+                self.context.forget(run)
+            self._close(run, group)
 
-    def line(self, run: Run, result: RunResult) -> str:
-        mean = metric(result.metric).shown(sum(result.values) / len(result.values))
-        remark = self.runner.context.experiment_of(run.config).remark(result)
-        score = "; ".join(filter(None, (mean, remark)))
-        return f"{run}: {score} ({result.seconds_train + result.seconds_eval:.0f} s)"
+    def _close(self, run: Run, group: _Group) -> None:
+        """Release a run that has a result or has failed to other commands."""
+        self.pending.discard(run)
+        self.bars.ended(run)
+        group.locks.pop(run).close()
+        if not group.locks:
+            self._open.remove(group)
+
+    def _say(self, line: str, style: str | None = None) -> None:
+        self.runner.console.print(line, style=style, highlight=False, markup=False, soft_wrap=True)
+
+
+def failure_message(run: Run, error: Exception) -> str:
+    """Message about a run that failed."""
+    if isinstance(error, GclHardError):
+        return str(error)
+    if type(error).__name__ == "KilledWorker":
+        return (
+            f"{run}: the workers that trained it were killed; if memory ran out, use fewer --jobs "
+            f"or a smaller --ensemble-size"
+        )
+    if isinstance(error, OSError):
+        return f"{run}: {error}"
+    trace = "".join(traceback.format_exception(error))
+    return f"{run}: {type(error).__name__}: {error}\n{trace}"
 
 
 # Tasks: these functions run in this process, or in the workers of a cluster.
@@ -395,7 +506,7 @@ def train_group(
         if world_size() == 1:
             raise
         # The other processes wait for this one, and only its end ends them.
-        raise SystemExit(f"error: {failure_message(runs[0], error, _Execution.remedy)}") from error
+        raise SystemExit(f"error: {failure_message(runs[0], error)}") from error
     device = f"{hardware.device_name(where)}{unusual}"
     if world_size() > 1:
         device = f"{world_size()} × {device}"

@@ -237,28 +237,6 @@ class Store:
         return None if row is None else _record(name, row)
 
 
-def read_result(path: Path) -> RunResult:
-    """The result in a single file.
-
-    Raises:
-        InputError: if there is none that this version can use; says why.
-    """
-    record = _read(path)
-    if not isinstance(record, RunResult):
-        raise InputError(f"{path} is not read: {record.why if record else 'there is no such file'}")
-    return record
-
-
-def read_compact(path: Path) -> list[RunResult]:
-    """The results in a file of the compact form.
-
-    Raises:
-        InputError: if it is damaged.
-    """
-    records = [_record(name, row) for name, row in _rows_of(path).items()]
-    return [record for record in records if isinstance(record, RunResult)]
-
-
 def _record(name: str, row: Mapping[str, Any]) -> RunResult | Unread:
     """The result of stored fields, or why this version cannot use it."""
     if (version := row.get("schema_version", SCHEMA_VERSION)) != SCHEMA_VERSION:

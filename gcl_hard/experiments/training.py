@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from gcl_hard.core.seeds import seeded_globally
-from gcl_hard.errors import InputError
 from gcl_hard.experiments.experiment import ENCODERS, Clock, Report, RunContext, TrainedRun
 from gcl_hard.experiments.hardware import own_source
 from gcl_hard.experiments.run import Run
@@ -212,26 +210,6 @@ class TrainedEncoders:
             }  # fmt: skip
         trained.take_snapshots(self.diagnostics)
         return trained
-
-
-def continues(run: Run, context: RunContext) -> str:
-    """Where the training of a run continues, in words; empty where it begins or is refused."""
-    if not (kept := context.checkpoints(run)):
-        return ""
-    number = len(kept) - 1  # encoders are trained one after the other
-    checkpoint = _checkpoint(run, context, number)
-    try:
-        state = checkpoint.load()
-    except InputError:  # training says why
-        return ""
-    if state is None:
-        return ""
-    saved = datetime.fromtimestamp(checkpoint.path.stat().st_mtime)
-    several = f"encoder {number + 1} of {run.config.encoders}, "
-    return (
-        f"continues from {several if run.config.encoders > 1 else ''}"
-        f"epoch {min(state['epoch'], run.epochs)} of {run.epochs}, saved {saved:%Y-%m-%d %H:%M}"
-    )
 
 
 def _checkpoint(run: Run, context: RunContext, number: int) -> Checkpoint:

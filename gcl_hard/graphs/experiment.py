@@ -71,7 +71,6 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
 
     scores_on_cpu: ClassVar[bool] = True
     item: ClassVar[str] = "graph"
-    dataset_hint: ClassVar[str] = "graphs as --dataset"
     search_defaults: ClassVar[Mapping[str, Any]] = {"protocol": "inductive"}
     protocol_notes: ClassVar[Mapping[str, str]] = {
         "transductive": (

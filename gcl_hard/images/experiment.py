@@ -61,9 +61,6 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
     """Experiments on images; methods as in ``Experiment``."""
 
     item: ClassVar[str] = "image"
-    dataset_hint: ClassVar[str] = (
-        "their --dataset too (digits, CIFAR10, …, or NAME, with NAME.npz in --data-dir)"
-    )
     quick: ClassVar[Mapping[str, Any]] = {
         "dataset": ("digits",),
         "encoder": ("resnet18",),

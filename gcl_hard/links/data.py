@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gcl_hard.core.ids import alike_notes, ordered_names
+from gcl_hard.core.ids import ordered_names
 from gcl_hard.errors import InputError, check_at_least, check_option
 from gcl_hard.files.io import digest_of_arrays
 from gcl_hard.graphs.copies import fields_on_device
@@ -342,8 +342,6 @@ class LinkSet:
             verb = "has" if n_unseen_relations == 1 else "have"
             notes.append(f"{count(n_unseen_relations, 'relation')} {verb} no training "
                          f"fact")  # fmt: skip
-        notes += alike_notes(links.entities, "entities")
-        notes += alike_notes(links.relations, "relations")
         notes += reversed_notes(
             links.train, links.valid, links.test, links.n_entities, links.n_relations
         )

@@ -66,9 +66,6 @@ class LinkExperiment(Experiment[LinkConfig, LinkSet]):
 
     item: ClassVar[str] = "question"
     unit: ClassVar[str] = "fact"
-    dataset_hint: ClassVar[str] = (
-        "facts as --dataset (FB15k-237, WN18RR, UMLS, Kinship, or a folder)"
-    )
     methods: ClassVar[tuple[str, ...]] = SCORED
     usual_baselines: ClassVar[tuple[str, ...]] = (FREQUENCY, UNTRAINED)
     has_validation: ClassVar[bool] = True

@@ -102,7 +102,6 @@ class MoleculeExperiment(Experiment[MoleculeConfig, Any]):
 
     item: ClassVar[str] = "molecule"
     unit: ClassVar[str] = "molecule"
-    dataset_hint: ClassVar[str] = "molecules as --dataset (BACE, ESOL, …, or a table NAME.csv)"
     methods: ClassVar[tuple[str, ...]] = AWARE
     usual_baselines: ClassVar[tuple[str, ...]] = (UNTRAINED, "ecfp")
     has_validation: ClassVar[bool] = True

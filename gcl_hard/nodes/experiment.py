@@ -82,7 +82,6 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
 
     scores_on_cpu: ClassVar[bool] = True
     item: ClassVar[str] = "node"
-    dataset_hint: ClassVar[str] = "their --dataset (Cora, Photo, CS, … or NAME.npz)"
     methods: ClassVar[tuple[str, ...]] = NODE_METHODS
     usual_baselines: ClassVar[tuple[str, ...]] = NODE_BASELINES
     has_validation: ClassVar[bool] = True

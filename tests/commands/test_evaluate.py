@@ -125,15 +125,6 @@ def test_an_own_encoder_gets_what_the_same_built_in_one_gets(
     assert mine.embeddings().shape == (2 if protocol == "inductive" else 1, 188, 4)
 
 
-def test_the_table_has_its_baselines_and_tests(tmp_path: Path, mutag: GraphSet) -> None:
-    evaluation = evaluated(tmp_path, Sums, mutag, ["ucl", "hscl"], seeds=2)
-    assert evaluation.table["method"].tolist() == ["ucl", "hscl", "majority", "untrained"]
-    assert evaluation.table["seeds"].tolist() == [2] * 4
-    assert evaluation.table["vs_ucl"].notna().tolist() == [False, True, True, True]
-    assert "majority" in repr(evaluation)
-    assert evaluation.embeddings("ucl", 1).shape == (2, 188, 4)
-
-
 def test_further_scores_come_of_what_runs_predicted(tmp_path: Path, mutag: GraphSet) -> None:
     first = evaluated(tmp_path, Sums, mutag, ["ucl", "hscl"], seeds=2)
     files = {path: path.read_bytes() for path in tmp_path.glob("*.json")}
@@ -283,15 +274,6 @@ def test_files_of_other_data_are_not_taken_for_these(tmp_path: Path, mutag: Grap
     np.testing.assert_array_equal(evaluated(tmp_path, Sums, first).embeddings("hscl"), kept)
 
 
-def test_force_repeats_at_once(tmp_path: Path, mutag: GraphSet) -> None:
-    def finished() -> str:
-        evaluation = evaluated(tmp_path, Sums, mutag, baselines=(), force=True)
-        (record,) = evaluation.results.records.values()
-        return record.finished
-
-    assert finished() < finished()
-
-
 def test_finished_runs_are_not_repeated_but_changed_ones_are(
     tmp_path: Path, mutag: GraphSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -401,15 +383,6 @@ def test_failures_are_errors_if_nothing_is_left_and_warnings_otherwise(
         evaluation.embeddings("scl")
 
 
-def test_nothing_is_saved_that_is_not_wanted(tmp_path: Path, mutag: GraphSet) -> None:
-    evaluation = evaluated(tmp_path, Sums, mutag, save_encoders=False, save_embeddings=False)
-    assert {path.suffix for path in tmp_path.iterdir()} == {".json"}
-    with pytest.raises(InputError, match="save_encoders=True"):
-        evaluation.encoders()
-    again = evaluated(tmp_path, Sums, mutag)
-    assert len(again.encoders()) == 2
-
-
 # The command
 
 
@@ -440,15 +413,6 @@ def test_the_command_trains_an_encoder_of_a_module(
     (folder / "own_module.py").write_text(MODULE.format(dim=5))
     assert command(*flags, "--method=hscl") == 0
     assert not says(capsys.readouterr().out, "finished")
-
-
-def test_a_list_of_graphs_in_a_module_is_a_data_set(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert command("--dataset=own_module:listed,MUTAG", "--method=majority") == 0
-    out = capsys.readouterr().out
-    assert "listed" in out
-    assert "MUTAG" in out
 
 
 @pytest.mark.parametrize(

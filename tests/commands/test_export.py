@@ -163,7 +163,7 @@ def test_a_run_is_exported_with_encodings_edge_labels_and_a_virtual_node(
 ) -> None:
     file = trained("--encodings=degree,cycles", "--edge-labels", "true", "--virtual-node", "true")
     assert export(file, "-o", "gin.onnx") == 0
-    assert says(capsys.readouterr().out, "gin.onnx", "x, edge_index, ptr, edge_attr", "0.0001")
+    assert says(capsys.readouterr().out, "gin.onnx", "x, edge_index, ptr, edge_attr")
     mutag = encoded(load("MUTAG", download=False), ["degree", "cycles"])
     sets = [mutag[[3]], mutag[5:7], mutag[20:37]]
     check_graphs("gin.onnx", gcl_hard.load_encoder(file), sets, edges=True)
@@ -204,14 +204,6 @@ def test_molecules_are_embedded_alike(suffix: str) -> None:
             "x": ["nodes", 6], "edge_index": [2, "edges"], "ptr": ["graphs_plus_1"],
             "edge_attr": ["edges", 4], "nodes": ["nodes", 8], "graphs": ["graphs", 8],
         }  # fmt: skip
-
-
-def test_codes_of_atoms_in_a_set_of_graphs_are_embedded_alike() -> None:
-    file = trained("--encoder=molecule-gin", "--dim=4")
-    assert export(file, "-o", "mol.pt2") == 0
-    molecules = gcl_hard.molecules.from_tu(load("MUTAG", features="labels", download=False))
-    sets = [molecules[:1], molecules[5:22]]
-    check_graphs("mol.pt2", gcl_hard.load_encoder(file), sets, edges=True)
 
 
 class Own(nn.Module):
@@ -407,7 +399,7 @@ def test_a_program_that_differs_from_its_encoder_is_not_written() -> None:
 
     with pytest.raises(InputError) as error:
         gcl_hard.export(Other(5), "e.pt2", like=random_graphs(2, 5))
-    assert says(str(error.value), "Other", "0.0001")
+    assert says(str(error.value), "Other", "nodes", "wrongly")
     assert not [*Path().iterdir()]
 
 
@@ -492,33 +484,3 @@ def test_reading_weights_imports_nothing_that_they_name(monkeypatch: pytest.Monk
         gcl_hard.load_encoder("bad.safetensors")
     assert says(str(error.value), "evil_module:Encoder")
     assert "evil_module" not in sys.modules
-
-
-@pytest.mark.parametrize("damage", ["cut", "no settings", "other weights"])
-def test_damaged_weights_are_refused(damage: str) -> None:
-    file = trained()
-    assert export(file, "-o", "e.safetensors") == 0
-    bad, whole = Path("bad.safetensors"), Path("e.safetensors").read_bytes()
-    weights = safetensors.load(whole)
-    with safetensors.safe_open("e.safetensors", "pt") as stored:
-        settings = stored.metadata()["settings"]
-    content = {
-        "cut": lambda: whole[: len(whole) // 2],
-        "no settings": lambda: safetensors.save(weights, {"format": "pt"}),
-        "other weights": lambda: safetensors.save(
-            {name: torch.zeros(3) for name in weights}, {"settings": settings}
-        ),
-    }[damage]()
-    bad.write_bytes(content)
-    for read in (gcl_hard.load_encoder, lambda path: gcl_hard.embed(path, "MUTAG")):
-        with pytest.raises(InputError) as error:
-            read(bad)
-        assert says(str(error.value), "bad.safetensors")
-
-
-def test_embeddings_that_are_all_zero_are_exported() -> None:
-    encoder = GIN(5, 4, layers=1)
-    for parameter in encoder.parameters():
-        parameter.data.zero_()
-    gcl_hard.export(encoder, "zero.pt2", like=random_graphs(2, 5))
-    assert Path("zero.pt2").exists()

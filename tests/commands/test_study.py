@@ -136,17 +136,6 @@ def test_its_settings_need_an_encoder(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_any_callable_makes_encoders(tmp_path: Path) -> None:
-    def wide(n_features: int) -> nn.Module:
-        return GIN(n_features, 4, 1)
-
-    mine = searched(tmp_path / "own", "MUTAG", "hscl", encoder=wide)
-    usual = searched(tmp_path / "usual", "MUTAG", "hscl")
-    values = [[trial.params["lr"] for trial in o.findings[0].study.trials] for o in (mine, usual)]
-    assert values[0] == values[1]
-    assert mine.inner == usual.inner  # the same GIN, made by hand
-
-
 def test_ones_own_graphs_are_searched(tmp_path: Path) -> None:
     mutag = load("MUTAG", download=False)
     few = mutag.take(torch.arange(0, 188, 2))

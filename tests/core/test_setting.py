@@ -16,14 +16,12 @@ from typing import Annotated, Any, Literal
 
 import pytest
 
-from gcl_hard.commands.bench import parse_bench
 from gcl_hard.core.setting import Setting, declared, joined, resolve, stated
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.domains import CONFIGS
 from gcl_hard.experiments.registry import experiment_of, register
 from gcl_hard.experiments.settings import RunConfig, as_json, flag, known
 from gcl_hard.experiments.store import Store
-from gcl_hard.graphs.presets import recipe
 from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.tuning.space import read_space
 from tests.said import says
@@ -134,15 +132,6 @@ def bare(self: Any, x: Annotated[int, Setting("without a default")]) -> None: ..
 # Configurations
 
 
-def committed() -> list[RunConfig]:
-    """Every configuration of the files in configs/graphs and configs/images."""
-    files = [*ROOT.glob("configs/graphs/*.yaml"), *ROOT.glob("configs/images/*.yaml")]
-    configs: list[RunConfig] = []
-    for path in files:
-        configs += parse_bench(["--config", str(path)]).configs
-    return [*configs, GraphConfig(**recipe("MUTAG"))]
-
-
 def drawn(kind: type[RunConfig], rng: random.Random) -> dict[str, Any]:
     """Settings as a user may give them: some of the space of each, and the method."""
     settings: dict[str, Any] = {
@@ -168,14 +157,6 @@ def test_what_a_configuration_states_gives_it_again(kind: type[RunConfig]) -> No
         head = {"dataset": config.dataset, "method": config.method, "protocol": config.protocol}
         assert kind(**head | config.stated()) == config
         assert kind(**config.values) == config
-
-
-def test_committed_configurations_state_themselves() -> None:
-    configs = committed()
-    assert len(configs) > 10
-    for config in configs:
-        head = {"dataset": config.dataset, "method": config.method, "protocol": config.protocol}
-        assert type(config)(**head | config.stated()) == config
 
 
 def test_every_committed_result_is_found_under_its_name() -> None:

@@ -55,28 +55,6 @@ def test_tasks_run_in_their_order_and_urgent_ones_first() -> None:
         assert [task.result() for task in engine.completed()] == [6, 2, 4]
 
 
-def test_tasks_may_be_submitted_while_others_end_and_take_their_results() -> None:
-    with in_process() as engine:
-        first, results = engine.submit(tasks.double, 1, remote=True), []
-        for task in engine.completed():
-            results.append(task.result())
-            if len(results) < 4:
-                engine.submit(tasks.add, task, first)
-        assert results == [2, 4, 6, 8]
-        assert list(engine.completed()) == []
-
-
-def test_an_error_is_that_of_its_task_alone() -> None:
-    with in_process() as engine:
-        bad, good = engine.submit(tasks.divide, 1, 0), engine.submit(tasks.divide, 1, 2)
-        uses = engine.submit(tasks.double, bad)
-        assert list(engine.completed()) == [bad, good, uses]
-        for task in (bad, uses):
-            with pytest.raises(ZeroDivisionError):
-                task.result()
-        assert good.result() == 0.5
-
-
 def test_reports_reach_the_driver_and_its_answer_the_task() -> None:
     seen: list[Any] = []
     with in_process(seen, refuse="b") as engine:
@@ -369,16 +347,6 @@ def test_a_worker_that_joins_with_two_threads_is_refused(tmp_path: Path) -> None
             list(driver.completed())
 
 
-@pytest.mark.slow
-@linux
-def test_a_scheduler_without_workers_is_refused(tmp_path: Path) -> None:
-    with (
-        tasks.scheduler(tmp_path, threads=()) as (address, _),
-        pytest.raises(InputError, match=r"tcp:.*\bstart\b.*--nthreads 1"),
-    ):
-        engine(1, address, watched([])).__enter__()
-
-
 def test_a_script_without_a_guard_is_told_before_a_process_is_started(tmp_path: Path) -> None:
     script = tmp_path / "mine.py"
     script.write_text(
@@ -459,9 +427,3 @@ def test_a_scheduler_that_anyone_may_reach_is_warned_of(
     with warnings.catch_warnings(record=True) as seen, pytest.raises(InputError):
         engine(1, address, watched([])).__enter__()
     assert [address in str(warning.message) for warning in seen] == [True] * warned
-
-
-def test_after_schedulers_that_are_not_there_the_next_one_is_looked_for() -> None:
-    for _ in range(100):
-        with pytest.raises(InputError, match=r"tcp://.*--scheduler"):
-            engine(1, "tcp://", watched([])).__enter__()

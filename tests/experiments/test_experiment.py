@@ -16,12 +16,10 @@ import torch
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.datasets import DataSets
 from gcl_hard.experiments.experiment import Clock, seeded_weights
-from gcl_hard.experiments.registry import canonical
 from gcl_hard.experiments.runner import data_sets
 from gcl_hard.graphs import PACKAGED, GraphSet, load, tudataset
 from gcl_hard.graphs.experiment import GraphExperiment
 from gcl_hard.graphs.settings import GraphConfig
-from gcl_hard.images.settings import ImageConfig
 from tests.experiments.made import context
 
 CONFIG = GraphConfig(method="ucl")
@@ -135,14 +133,6 @@ def test_facts_are_remembered_without_reading_the_graphs_again(
     assert len([*(cache / "facts").iterdir()]) == 1
 
 
-def test_facts_outlive_other_entries(mirror: Path, loads: Loads) -> None:
-    configs = [CONFIG, GraphConfig(features="constant"), GraphConfig(features="degree-onehot")]
-    first = [new(mirror).facts(config) for config in configs]
-    assert [new(mirror).facts(config) for config in configs] == first
-    assert len(loads) == 3
-    assert len({facts["digest"] for facts in first}) == 3
-
-
 def touch(archive: Path) -> None:
     status = archive.stat()
     os.utime(archive, ns=(status.st_atime_ns, status.st_mtime_ns + 1_000_000))
@@ -238,14 +228,6 @@ def test_an_unpacked_set_is_known_by_its_files(where: str, mirror: Path, loads: 
     assert len(loads) == 2
 
 
-def test_one_process_trusts_what_it_read(mirror: Path, loads: Loads) -> None:
-    data = new(mirror)
-    first = data.facts(CONFIG)
-    touch(mirror / "MUTAG.zip")
-    assert data.facts(CONFIG) == first
-    assert loads == [("MUTAG", "auto")]
-
-
 # A cache that is lost costs time only
 
 
@@ -272,15 +254,6 @@ def test_a_cache_that_cannot_be_written_is_no_error(
 
 
 # Names, weights, times
-
-
-def test_names_are_as_files_spell_them() -> None:
-    for config, name, expected in (
-        (GraphConfig, "ptc", "PTC_MR"), (GraphConfig, "imdb-b", "IMDB-BINARY"),
-        (GraphConfig, "mutag", "MUTAG"), (ImageConfig, "cifar-10", "CIFAR10"),
-        (ImageConfig, "Digits", "digits"),
-    ):  # fmt: skip
-        assert canonical(config(name)).dataset == expected
 
 
 def test_weights_are_those_of_seed_and_encoder_and_the_global_state_is_left() -> None:

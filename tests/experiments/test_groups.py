@@ -64,8 +64,3 @@ def test_those_of_one_seed_and_fold_train_together_that_share_views() -> None:
     for device in ("cpu", "cuda"):
         groups = groups_of(runs_of(2, *two_view), device=device)
         assert [{run.seed for run in group} for group in groups] == [{0}, {1}]
-
-
-def test_ten_seeds_of_one_cell_are_work_for_two_processes() -> None:
-    assert [len(group) for group in groups_of(runs_of(10, GraphConfig()))] == [5, 5]
-    assert [len(group) for group in groups_of(runs_of(5, GraphConfig()), size=1)] == [1] * 5

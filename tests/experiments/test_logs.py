@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 
 import gcl_hard
-from gcl_hard import InputError, bench, tune
+from gcl_hard import InputError, bench
 from gcl_hard.errors import GclHardError
 from gcl_hard.experiments.record import RunResult
 from gcl_hard.experiments.store import Store
 from gcl_hard.graphs import GIN, load
-from tests.said import says
 
 RUN = ["--dataset=MUTAG", "--method=ucl", "--epochs=3", "--layers=1", "--dim=4", "--folds=2",
        "--c-grid=1", "--threads=1"]  # fmt: skip
@@ -160,24 +159,6 @@ def test_a_logger_is_told_once_how_a_command_ended_and_may_fail_at_it(
     with pytest.warns(UserWarning, match="Ended.*full"), pytest.raises(KeyboardInterrupt):
         evaluated(stopped, "scl")
     assert stopped.ended == ["failed"]
-
-
-def test_a_search_logs_its_trials() -> None:
-    flags = ["--dataset=MUTAG", "--method=hucl", "--epochs=1", "--layers=1", "--dim=4",
-             "--trials=3", "--threads=1", "--output=out", "--c-grid=1"]  # fmt: skip
-    assert tune.main([*flags, "--log=csv"]) == 0
-    (file,) = Path("out").glob("*_search.json")
-    assert [line["step"] for line in lines()] == ["0", "1", "2"]
-    best = max(float(line["value"]) for line in lines())
-    assert f"{best:.4f}"[:6] in file.read_text()
-
-
-def test_an_unknown_log_is_refused_before_anything_runs(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert bench.main([*RUN, "--seeds=1", "--output=out", "--log=tensorbord"]) == 2
-    assert says(capsys.readouterr().err, "tensorbord", "tensorboard")
-    assert results() == []
 
 
 def test_a_logger_that_fails_costs_no_run(tmp_path: Path) -> None:

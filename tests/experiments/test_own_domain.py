@@ -235,11 +235,12 @@ def test_a_search_by_errors_finds_what_one_by_accuracies_finds(
     assert record.scores["errors"] == pytest.approx([60 * (1 - record.scores["accuracy"][0] / 100)])
 
 
-def test_a_module_that_registers_no_domain_is_refused(
+def test_a_module_that_does_not_register_one_domain_is_refused(
     module: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("empty.py").write_text("")
-    for name in ("empty", "nowhere", "./vectors.py"):
+    Path("both.py").write_text(BOTH, encoding="utf-8")
+    for name in ("empty", "nowhere", "./vectors.py", "both"):
         assert bench.main([f"--domain={name}"]) == 2
         assert says(capsys.readouterr().err, "--domain", name)
 
@@ -260,18 +261,6 @@ class SecondConfig(VectorConfig):
 of.register(FirstConfig, VectorExperiment)
 of.register(SecondConfig, VectorExperiment)
 """
-
-
-def test_of_a_module_that_registers_two_domains_one_is_named(
-    module: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    Path("both.py").write_text(BOTH, encoding="utf-8")
-    asked = ["--method=raw", "--epochs=1", "--seeds=1", "--output=out"]
-    assert bench.main(["--domain=both", *asked]) == 2
-    assert says(capsys.readouterr().err, "both:first", "both:second")
-    assert bench.main(["--domain=both:second", *asked]) == 0
-    (record,) = Store(Path("out")).rows()
-    assert record.run.config.domain == "second"
 
 
 @pytest.mark.slow

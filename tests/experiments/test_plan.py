@@ -11,7 +11,6 @@ from gcl_hard.experiments.plan import candidate_groups, plan
 from gcl_hard.experiments.run import Run
 from gcl_hard.graphs.settings import GraphConfig
 
-UNTRAINED = ("majority", "graph-size", "label-histogram", "wl", "wl-oa", "untrained")
 """Baselines that train no encoder."""
 
 
@@ -40,13 +39,6 @@ def test_every_run_has_a_key_of_its_own() -> None:
         assert name.endswith(f"_seed{run.seed}")
 
 
-def test_messages_tell_runs_of_a_command_apart() -> None:
-    configs = [inductive(), inductive(beta=2.0), inductive("ucl")]
-    configs.append(inductive(protocol="transductive"))
-    runs = [Run(*parts) for parts in itertools.product(configs, (0, 1), (False, True))]
-    assert len({str(run) for run in runs}) == len(runs)
-
-
 @pytest.mark.parametrize("inner", [False, True])
 @pytest.mark.parametrize("method", ["hscl", "ucl", "supervised"])
 def test_cost_grows_with_all_that_is_work(method: str, inner: bool) -> None:
@@ -67,13 +59,6 @@ def test_cost_of_training_is_nodes_times_epochs_times_encoders() -> None:
     ]
     expected = [3000 * 200, 3 * 3000 * 200, 0.8 * 3 * 3000 * 200]
     assert [cost - scoring for cost in costs] == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("method", UNTRAINED)
-def test_a_baseline_without_an_encoder_costs_its_scoring_alone(method: str) -> None:
-    cheap, same = inductive(method), inductive(method, epochs=9000)
-    assert 0 < Run(cheap, 0).cost((3000, 200)) == Run(same, 0).cost((30_000, 200))
-    assert Run(cheap, 0).cost((3000, 200)) < Run(inductive(epochs=1), 0).cost((3000, 200))
 
 
 # What can be chosen inside training folds
@@ -105,32 +90,6 @@ def test_a_grid_of_all_three_is_one_group_a_method_and_data_set() -> None:
     for group in groups:
         assert len({(config.method, config.dataset) for config in group}) == 1
         assert [(config.beta, config.lr, config.epochs) for config in group] == grid
-
-
-@pytest.mark.parametrize(
-    "configs",
-    [
-        [],
-        [inductive()],
-        [inductive("hscl"), inductive("hucl"), inductive("ucl")],
-        [inductive(protocol="transductive", beta=beta) for beta in (1.0, 2.0)],
-        [inductive(beta=1.0), inductive(beta=2.0, protocol="transductive")],
-        [inductive(beta=1.0), inductive(beta=2.0, dim=16)],
-        [inductive(beta=1.0), inductive(beta=2.0, weight_decay=0.1)],
-        [inductive("hscl-tau", dim=dim) for dim in (16, 32)],
-        [inductive(method) for method in UNTRAINED],
-        [inductive("untrained", dim=16), inductive("untrained", dim=32)],
-        [inductive("supervised"), inductive("supervised", dim=16)],
-    ],
-)
-def test_there_is_nothing_to_choose_between(configs: list[GraphConfig]) -> None:
-    assert candidate_groups(configs) == []
-
-
-@pytest.mark.parametrize("setting", [{"lr": 0.001}, {"epochs": 20}])
-def test_supervised_has_candidates_as_methods_have(setting: dict[str, Any]) -> None:
-    configs = [inductive("supervised"), inductive("majority"), inductive("supervised", **setting)]
-    assert candidate_groups(configs) == [(configs[0], configs[2])]
 
 
 # Order
@@ -171,10 +130,3 @@ def test_stopped_anywhere_no_method_is_more_than_a_seed_ahead() -> None:
         done = [(run.config, run.inner) for run in runs[:stop]]
         counts = [done.count(part) for part in parts]
         assert max(counts) - min(counts) <= 1
-
-
-@pytest.mark.parametrize("select", [False, True])
-def test_nothing_is_planned_twice(select: bool) -> None:
-    runs = plan(CONFIGS, range(3), select=select)
-    assert len(runs) == len(set(runs)) == 3 * (len(CONFIGS) + 2 * select)
-    assert plan([], range(3), select=select) == plan(CONFIGS, [], select=select) == []

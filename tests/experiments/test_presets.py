@@ -17,7 +17,7 @@ from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.graphs import MANIFEST, presets
 from gcl_hard.graphs.presets import recipe
 from gcl_hard.graphs.settings import GRAPH_BASELINES, GraphConfig
-from gcl_hard.images.settings import IMAGE_BASELINES, ImageConfig
+from gcl_hard.images.settings import ImageConfig
 from tests.experiments.made_recipes import RECIPE, put, recipes
 from tests.said import says
 
@@ -97,15 +97,6 @@ def test_a_smoke_run_is_few_seeds_and_epochs_of_other_configs() -> None:
     assert parse_bench(["--quick", "--epochs=7"]).configs[0].epochs == 7
 
 
-def test_a_smoke_run_of_table_1_is_of_digits() -> None:
-    quick = configs("--table=1", "--quick")
-    assert {config.dataset for config in quick} == {"digits"}
-    assert all(isinstance(config, ImageConfig) for config in quick)
-    assert {config.epochs for config in quick if not config.is_baseline} == {3}
-    methods = {"ucl", "hucl", "scl", "hscl", "hscl-tau", *IMAGE_BASELINES}
-    assert {config.method for config in quick} == methods
-
-
 @pytest.mark.parametrize(
     ("config", "accuracy"),
     [
@@ -132,32 +123,11 @@ def test_the_papers_accuracy_is_of_its_own_settings_alone(
 # --recipe
 
 
-def test_the_papers_recipe_is_the_default() -> None:
-    assert configs() == configs("--recipe", "paper") == [GraphConfig()]
-    assert configs("--recipe=paper", "--lr=0.5") == [GraphConfig(lr=0.5)]
-
-
 def test_best_takes_what_is_not_stated() -> None:
     assert best() == GraphConfig(protocol="inductive", **RECIPE)
     assert best("--dataset", "PTC", "--method", "ucl") == GraphConfig(
         dataset="PTC", method="ucl", protocol="inductive", **RECIPE
     )
-
-
-@pytest.mark.parametrize(
-    ("flag", "changed"),
-    [
-        ("--lr=0.01", {"lr": 0.01}),  # though it is the default
-        ("--virtual-node=false", {"virtual_node": False}),
-        ("--encodings=wl", {"encodings": ("wl",)}),
-        ("--c-grid=null", {"c_grid": None}),
-        ("--folds=3", {"folds": 3}),
-        ("--protocol=paper", {"protocol": "transductive"}),
-    ],
-)
-def test_any_flag_wins(flag: str, changed: dict[str, Any]) -> None:
-    assert best(flag) == replace(best(), **changed)
-    assert best(*flag.split("=")) == best(flag)
 
 
 def test_several_values_of_a_flag_win_too() -> None:
@@ -204,23 +174,6 @@ def test_another_contrast_or_objective_leaves_out_what_is_of_the_recipes_own() -
     assert (chosen.lr, chosen.dim) == (RECIPE["lr"], RECIPE["dim"])
 
 
-def test_a_smoke_run_of_a_recipe_stays_short() -> None:
-    chosen = configs("--recipe=best", "--quick")
-    assert [(c.epochs, c.beta, c.lr) for c in chosen] == [(3, 1.0, 0.002), (3, 10.0, 0.002)]
-    assert best("--quick", "--epochs=9", "--beta=1").epochs == 9
-
-
-def test_an_unknown_recipe_names_the_nearest() -> None:
-    message = refusal("--recipe", "bets")
-    assert re.search(r"recipe 'bets'[^,]*\bbest\b", message)
-
-
-@pytest.mark.parametrize("name", ["CIFAR10", "digits"])
-def test_images_have_no_recipe(name: str) -> None:
-    assert says(refusal("--recipe", "best", "--dataset", name), "recipes", "graphs", name, "images")
-    assert configs("--recipe", "paper", "--dataset", name) == configs("--dataset", name)
-
-
 @pytest.mark.parametrize("table", ["1", "2"])
 def test_the_papers_tables_are_of_the_papers_recipe(table: str) -> None:
     message = refusal("--table", table, "--recipe", "best")
@@ -242,12 +195,6 @@ def test_a_file_that_is_no_recipe_is_named(recipes: Path, text: str, message: st
     (recipes / "mutag.yaml").write_text(text, encoding="utf-8")
     assert "mutag.yaml" in refusal("--recipe", "best")
     assert re.search(message, refusal("--recipe", "best"))
-
-
-def test_no_recipe_says_where_it_was_looked_for(recipes: Path) -> None:
-    (recipes / "all.yaml").unlink()
-    with pytest.raises(InputError, match=rf"\brecipe\b.*{recipes}$"):
-        recipe("MUTAG")
 
 
 # What comes with the package

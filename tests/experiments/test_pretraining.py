@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -192,13 +191,6 @@ def test_an_epoch_has_every_molecule_once_and_groups_sit_together(
         assert changes < pieces
 
 
-def test_orders_of_epochs_differ() -> None:
-    ids = torch.arange(40)
-    first, second, again = (torch.cat(order(ids, None, 8, 0, epoch)) for epoch in (1, 2, 1))
-    assert not torch.equal(first, second)
-    assert torch.equal(first, again)
-
-
 def test_label_aware_methods_are_given_scaffolds(
     csv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -254,25 +246,6 @@ def test_molecules_that_give_no_contrast_are_refused(
     assert main([*flags(path, output), "--method=scl"]) == 2
     assert says(capsys.readouterr().err, *facts)
     assert not output.exists()
-
-
-def test_files_that_are_no_encoder_are_named(csv: Path, tmp_path: Path) -> None:
-    path, good = tmp_path / "encoder.pt", tmp_path / "good.pt"
-    assert main(flags(csv, good)) == 0
-
-    def refused(words: str, change: Callable[[dict[str, Any]], object]) -> None:
-        saved = torch.load(good, weights_only=True)
-        change(saved)
-        torch.save(saved, path)
-        with pytest.raises(InputError, match=rf"encoder\.pt\b.*{words}"):
-            load_pretrained(path)
-
-    refused(r"\batoms .*'element': 5", lambda saved: saved["vocabulary"]["atoms"].update(element=5))
-    refused(r"\bdamaged\b.*pre-trained", lambda saved: saved["about"].pop("n"))
-    refused(r"\b9\b", lambda saved: saved["about"]["run"]["config"].update(dim=9))
-    path.write_bytes(b"nothing")
-    with pytest.raises(InputError, match=r"encoder\.pt\b.*\bdamaged\b.*pre-trained"):
-        load_pretrained(path)
 
 
 def test_settings_are_printed_and_read_back(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import gzip
 import json
 import math
@@ -82,13 +81,6 @@ def test_a_constant_added_to_all_numbers_changes_no_error(offset: float) -> None
         for by in (0.0, offset)
     )
     assert moved == pytest.approx(plain, rel=1e-6)
-
-
-def test_predictions_that_differ_stay_apart() -> None:
-    """So that ranks, and their scores, are those of what was predicted."""
-    predicted = 1 + np.arange(40) * 1e-9
-    targets = (np.arange(40) >= 20).astype(int)
-    assert Scored((record.Tested(IDS, targets, predicted),)).scores(["auc"]) == {"auc": [100.0]}
 
 
 def test_folds_with_masks_are_taken_apart_again() -> None:
@@ -206,13 +198,3 @@ def test_twenty_splits_of_many_nodes_take_little_room() -> None:
     result = result_of(Scored(folds), "accuracy")
     assert same(result.tested(), folds)
     assert len(gzip.compress(json.dumps([result.test, result.predicted]).encode())) < 80 * 1024
-
-
-def test_test_parts_that_do_not_overlap_are_stored_as_ever() -> None:
-    parts = np.split(np.random.default_rng(7).permutation(40), 4)
-    folds = [record.Tested(part, part % 3, part % 2) for part in map(np.sort, parts)]
-    test, predicted = Scored(tuple(folds)).packed()
-    items = np.concatenate([fold.items for fold in folds]).astype(np.uint8)
-    text = {"items": items, "targets": items % 3, "predicted": items % 2}
-    expected = {k: f"u1:{base64.b64encode(v.tobytes()).decode()}" for k, v in text.items()}
-    assert {**test, "predicted": predicted} == {"sizes": [10] * 4, **expected}

@@ -212,7 +212,7 @@ def test_what_can_be_known_before_training_is_refused_before_training(
 ) -> None:
     for settings, message in (
         ({"features": "attributes"}, r"'attributes'.*\blabels\b"),
-        ({"folds": 64}, r"class 0\D+63\D+64 folds"),
+        ({"folds": 64}, r"class 0\D+63\D+64"),
     ):
         with pytest.raises(InputError, match=message):
             Ran(tmp_path / "out", [*runs(), *runs(**settings)])
@@ -221,13 +221,6 @@ def test_what_can_be_known_before_training_is_refused_before_training(
         Ran(tmp_path / "file" / "out", runs())
     assert started == []
     assert not (tmp_path / "out").exists()
-
-
-def test_progress_names_runs_epochs_and_the_time_left(tmp_path: Path) -> None:
-    ran = Ran(tmp_path, runs(epochs=2, protocol="inductive"), terminal=True)
-    assert says(ran.shown, 0, 2, "done")
-    for part in ("seed 0", "seed 1", "ETA"):
-        assert part in ran.shown, part
 
 
 def test_progress_fits_80_columns_and_counts_scoring_as_work() -> None:
@@ -273,12 +266,6 @@ def test_a_run_that_diverges_is_named_and_the_others_stay(
     assert {*ran.results} == {todo[0], todo[2]}
     assert {path.name for path in tmp_path.iterdir()} == {f"{r.key}.json" for r in ran.results}
     assert f"failed: {failure.splitlines()[0]}" in ran.shown
-
-
-def test_when_every_run_diverges_nothing_is_written(tmp_path: Path) -> None:
-    ran = Ran(tmp_path, runs(lr=1e30, batch_size=64))
-    assert (len(ran.failures), ran.results) == (2, {})
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_accident_in_scoring_is_its_runs_alone(
@@ -389,17 +376,6 @@ def test_runs_of_another_command_are_waited_for_and_then_read(
     assert second in ran.results
     assert says(ran.shown, "waiting", "1 runs")
     assert not list(here.folder.glob(".*"))
-
-
-def test_what_a_killed_command_left_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (run,) = runs(seeds=1)
-    store = Store(tmp_path)
-    with ExitStack() as other:
-        other.enter_context(held_elsewhere(lock_of(store, run)))
-        monkeypatch.setattr("gcl_hard.experiments.runner.time.sleep", lambda seconds: other.close())
-        ran = Ran(tmp_path, [run])
-    assert list(ran.results) == [run]
-    assert {path.name for path in tmp_path.iterdir()} == {f"{run.key}.json"}
 
 
 def bench(output: Path, *arguments: str) -> list[str]:

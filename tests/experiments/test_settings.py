@@ -51,20 +51,6 @@ def test_settings_are_as_a_config_has_them() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("stated", "message"),
-    [
-        ([1], r"\bsettings\b.* \[1\]$"),
-        ({"lrr": 1}, r"'lrr'[^,]*\blr\b"),
-        ({"protocol": "inductive"}, r"'protocol'"),
-        ({"epochs": "many"}, r"\bepochs\b.*\bwhole\b.* many$"),
-    ],
-)
-def test_settings_that_mean_nothing_are_named_with_their_place(stated: Any, message: str) -> None:
-    with pytest.raises(InputError, match=rf"^mine\.yaml\b.*{message}"):
-        settings_from(CONFIGS["graphs"], stated, "mine.yaml")
-
-
 def test_every_setting_has_a_help() -> None:
     for config in CONFIGS.values():
         assert all(field.setting.help for field in known(config).values())

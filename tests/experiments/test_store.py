@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import gzip
 import json
-import multiprocessing
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -74,14 +73,6 @@ def test_a_stored_result_is_read_back_whole(store: Store) -> None:
     assert content["scores"] == {"accuracy": [80.0, 90.0, 85.5]}
     store.put(RUN, FULL)
     assert store.get(RUN) == FULL
-
-
-def test_a_result_is_named_after_its_run(store: Store) -> None:
-    others = [replace(CONFIG, epochs=3), replace(CONFIG, lr=0.1), replace(CONFIG, data_seed=1)]
-    runs = [RUN, RUN._replace(inner=True), *(Run(config, 4) for config in others)]
-    assert left(store) == {f"{RUN.key}.json"}
-    assert len({store.path(run).name for run in runs}) == 5
-    assert all(store.get(run) is None for run in runs[1:])
 
 
 def accuracies(folder: Path, processes: int, run: Run) -> list[float] | None:
@@ -362,28 +353,6 @@ def test_a_run_that_is_trained_again_keeps_its_single_file(store: Store) -> None
     assert store.get(RUN) == RESULT
 
 
-def test_readers_see_all_results_before_during_and_after_a_compaction(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    results = several()
-    reader, begun = filled(tmp_path, results), Store(tmp_path).rows()
-    first = next(begun)
-    real, seen = Path.read_text, []
-
-    def read_text(path: Path, **options: Any) -> str:  # the files go while they are being read
-        seen.append(path)
-        if len(seen) == 2:
-            monkeypatch.setattr(Path, "read_text", real)
-            Store(tmp_path).compact()
-        return real(path, **options)
-
-    monkeypatch.setattr(Path, "read_text", read_text)
-    assert read(reader) == results
-    assert len(seen) == 2
-    assert {result.run: result for result in (first, *begun)} == results
-    assert read(reader) == results
-
-
 def test_a_folder_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no/such"):
         Store(tmp_path / "no" / "such").compact()
@@ -520,16 +489,6 @@ def test_a_field_that_is_not_known_is_kept_as_it_is(store: Store) -> None:
     assert json.loads(store.path(RUN).read_text(encoding="utf-8"))["colour"] == {"hue": [1, 2]}
 
 
-def test_a_record_states_settings_that_its_file_lacks(store: Store) -> None:
-    """A setting that was added since has its default."""
-    content = json.loads(store.path(RUN).read_text(encoding="utf-8"))
-    del content["config"]["detach_weights"]
-    rewrite(store.path(RUN), config=content["config"])
-    result = store.get(RUN)
-    assert result is not None
-    assert result.config["detach_weights"] is False
-
-
 # Predictions
 
 
@@ -626,32 +585,3 @@ def test_a_second_compaction_is_refused_while_one_is_running(store: Store) -> No
         assert store.get(RUN) == RESULT
     assert store.compact() == 1
     assert left(store) == {COMPACT}
-
-
-def lock_and_count(folder: Path, start: Any, granted: Any) -> None:
-    """Take the lock of a run as often as it is free."""
-    start.wait()
-    for _ in range(200):
-        with ExitStack() as stack:
-            if stack.enter_context(Store(folder).lock(RUN)):
-                with granted.get_lock():
-                    granted.value += 1
-                inside = folder / "inside"
-                inside.touch(exist_ok=False)  # raises if two are inside at once
-                inside.unlink()
-
-
-def test_of_many_processes_one_at_a_time_has_the_lock(tmp_path: Path) -> None:
-    processes = multiprocessing.get_context("fork")
-    start, granted = processes.Event(), processes.Value("i", 0)
-    several = [
-        processes.Process(target=lock_and_count, args=(tmp_path, start, granted)) for _ in range(3)
-    ]
-    for process in several:
-        process.start()
-    start.set()
-    for process in several:
-        process.join()
-    assert [process.exitcode for process in several] == [0, 0, 0]
-    assert granted.value > 0
-    assert list(tmp_path.iterdir()) == []

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import io
-import socket
 import tarfile
-import threading
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -197,38 +193,6 @@ def test_no_member_of_an_archive_lands_outside_its_folder(
     assert not [path for path in tmp_path.rglob("evil.txt") if "toy" not in path.parts]
 
 
-@contextmanager
-def answering(answer: bytes) -> Iterator[str]:
-    """A server that gives one answer and hangs up; its address."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def serve() -> None:
-            connection, _ = server.accept()
-            with connection:
-                connection.recv(2**16)
-                connection.sendall(answer)
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        yield f"http://127.0.0.1:{server.getsockname()[1]}"
-        thread.join()
-
-
-@pytest.mark.parametrize(
-    "answer", [b"HTTP/1.0 200 OK\r\nContent-Length: 1000\r\n\r\nsmiles,y\nC,1\n",
-               b"HTTP/1.0 404 Not Found\r\n\r\n", b"\x00\xff no HTTP", b""],
-)  # fmt: skip
-@pytest.mark.parametrize("unpack", [False, True])
-def test_a_download_that_fails_is_named_and_leaves_nothing(
-    answer: bytes, unpack: bool, places: dict[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
-    with answering(answer) as address:
-        site = Download(f"{address}/toy.zip", "toy.txt", unpack=unpack)
-        text = failure(site, places, "toy.txt")
-    assert f"download {address}/toy.zip: " in text
-
-
 def test_another_checksum_is_named(places: dict[str, Path], site: Site) -> None:
     (site[0] / "toy.txt").write_text("toy")
     digest = hashlib.sha256(b"toy").hexdigest()
@@ -248,19 +212,6 @@ def test_an_archive_without_the_folder_or_none_leaves_nothing(
     text = failure(Download(f"{site[1]}/toy.zip", "toy", unpack=True), places, "toy")
     assert f"download {site[1]}/toy.zip: " in text
     assert str(places["cache"] / ".partial") not in text
-
-
-def test_what_fails_once_is_asked_for_again(
-    places: dict[str, Path], site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(locating, "RETRIES", 3)
-
-    def publish(_: float) -> None:  # while pooch waits
-        (site[0] / "toy.txt").write_text("toy")
-
-    monkeypatch.setattr("pooch.core.time.sleep", publish)
-    toy = wanted(Download(f"{site[1]}/toy.txt", "toy.txt"))
-    assert locating.locate(toy, places, download=True).read_text() == "toy"
 
 
 def test_every_loader_takes_a_path_where_it_takes_a_name(tmp_path: Path) -> None:

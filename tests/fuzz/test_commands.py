@@ -165,17 +165,6 @@ def test_results_of_graphs(data: st.DataObject, project: Path) -> None:
 
 @few
 @given(data=st.data())
-def test_results_of_molecules(data: st.DataObject, project: Path) -> None:
-    results = data.draw(st.sampled_from(["molecules", "molecules-compact"]))
-    report = [*MOLECULES, "--report-only", f"--output={results}", "--report=out/p.md"]
-    with copied(project, results, "made.csv") as here:
-        spoilt(data, here / results)
-        survives(lambda: bench.main(report))
-        survives(lambda: bench.main([f"--compact={results}"]))
-
-
-@few
-@given(data=st.data())
 @pytest.mark.parametrize("kind", ["db", "journal"])
 def test_searches(kind: str, data: st.DataObject, project: Path) -> None:
     more = data.draw(st.sampled_from([["--report-only"], ["--trials=4"]]))

