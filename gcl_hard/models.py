@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import torch
@@ -66,6 +68,13 @@ def loss_of(
     if loss is not None and options:
         raise InputError(f"pass either loss or {', '.join(options)}, not both")
     return loss or contrastive_loss(method, **options)
+
+
+@cache
+def takes(function: Callable[..., Any], name: str) -> bool:
+    """Whether a function has a parameter of a name, or takes any keyword."""
+    parameters = inspect.signature(function).parameters
+    return name in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
 
 
 @contextmanager

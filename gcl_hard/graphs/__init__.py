@@ -5,10 +5,10 @@ sets are called, and where their files are.
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gcl_hard.core.lazy import lazy
 from gcl_hard.errors import InputError
@@ -16,8 +16,6 @@ from gcl_hard.files import locating
 
 __getattr__, __dir__, __all__ = lazy(__name__, __file__, "graphs")
 
-Members = dict[str, Callable[[], Any]]
-"""Functions that open the files of a folder or an archive, by their paths in it."""
 PACKAGED = Path(__file__).parents[1] / "data"
 REQUIRED = ("A", "graph_indicator", "graph_labels")
 OPTIONAL = ("node_labels", "node_attributes", "edge_labels", "edge_attributes")
@@ -93,11 +91,11 @@ def in_folder(folder: Path, name: str) -> Path | None:
     """The folder or the archive of a set, in any case where none is spelt as asked for."""
     for spell in (str, str.casefold):
         for wanted in (name, f"{name}.zip"):
-            alike = [path for path in folder.glob("*") if spell(path.name) == spell(wanted)]
+            alike = (path for path in folder.glob("*") if spell(path.name) == spell(wanted))
             paths = [
                 path
                 for path in alike
-                if (files_of(unpacked(path), name) if wanted == name else path.is_file())
+                if (files_of(members(path), name) if wanted == name else path.is_file())
             ]
             if len(paths) > 1:
                 raise InputError(
@@ -109,18 +107,17 @@ def in_folder(folder: Path, name: str) -> Path | None:
     return None
 
 
-def unpacked(folder: Path) -> Members:
-    """The files of a folder, and of the folders in it."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder).as_posix(): partial(path.open, "rb") for path in files}
+def members(folder: Path) -> list[str]:
+    """The files of a folder, and of the folders in it, by their paths in it."""
+    return sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())
 
 
-def files_of(members: Iterable[str], name: str) -> dict[str, list[str]]:
-    """The files of a set by key, those in folders outside left out."""
+def files_of(paths: Iterable[str], name: str) -> dict[str, list[str]]:
+    """The files of a set by key."""
     wanted = {f"{name}_{key}.txt".casefold(): key for key in (*REQUIRED, *OPTIONAL)}
     by_key: dict[str, list[str]] = {}
-    for member in members:
-        *folders, file = member.split("/")
-        if file.casefold() in wanted and ".." not in folders:
-            by_key.setdefault(wanted[file.casefold()], []).append(member)
+    for path in paths:
+        file = path.rpartition("/")[2].casefold()
+        if file in wanted:
+            by_key.setdefault(wanted[file], []).append(path)
     return by_key

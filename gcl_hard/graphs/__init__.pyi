@@ -1,6 +1,6 @@
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gcl_hard.graphs.data import GraphBatch as GraphBatch
 from gcl_hard.graphs.data import GraphSet as GraphSet
@@ -23,7 +23,6 @@ class Sizes(NamedTuple):
     node_attributes: int = 0
     edge_labels: int = 0
 
-Members = dict[str, Callable[[], Any]]
 PACKAGED: Path
 REQUIRED: tuple[str, ...]
 OPTIONAL: tuple[str, ...]
@@ -32,5 +31,5 @@ ALIASES: dict[str, str]
 
 def canonical_name(name: str) -> str: ...
 def in_folder(folder: Path, name: str) -> Path | None: ...
-def unpacked(folder: Path) -> Members: ...
-def files_of(members: Iterable[str], name: str) -> dict[str, list[str]]: ...
+def members(folder: Path) -> list[str]: ...
+def files_of(paths: Iterable[str], name: str) -> dict[str, list[str]]: ...

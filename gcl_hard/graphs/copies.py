@@ -53,16 +53,6 @@ def on_device(tree: T, device: torch.device | str, dtype: torch.dtype | None = N
     return moved
 
 
-def fields_on_device(data: T, device: torch.device | str) -> T:
-    """A dataclass with its tensor fields moved to a device."""
-    moved = {
-        field.name: value.to(device)
-        for field in fields(data)  # type: ignore[arg-type]
-        if isinstance(value := getattr(data, field.name), Tensor)
-    }
-    return replace(data, **moved)  # type: ignore[type-var]
-
-
 def _tensors(tree: Any) -> list[Tensor]:
     """The tensors of a tree, in traversal order."""
     tensors: list[Tensor] = []

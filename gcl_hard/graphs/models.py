@@ -22,7 +22,7 @@ from gcl_hard.graphs.augment import Transform, augment, check_views
 from gcl_hard.graphs.data import GraphBatch, GraphSet, unread_of, warn_of_unread
 from gcl_hard.graphs.encoders import GIN, xavier
 from gcl_hard.losses.loss import ContrastiveLoss
-from gcl_hard.models import InParts, evaluating, loss_of, width
+from gcl_hard.models import InParts, evaluating, loss_of, takes, width
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -522,7 +522,7 @@ def _edge_features(encoder: nn.Module, graphs: Graphs) -> dict[str, Tensor | Non
     """The edge features as keyword argument of an encoder."""
     edge_attr: Tensor | None = getattr(graphs, "edge_attr", None)
     plain = _uncompiled(encoder)
-    if not _takes_edges(type(plain).forward):
+    if not takes(type(plain).forward, "edge_attr"):
         if edge_attr is not None:
             _warn_unused(type(plain).__qualname__, [*edge_attr.shape, 1][1])
         return {}
@@ -545,10 +545,3 @@ def _warn_unused(kind: str, n_features: int) -> None:
 def _takes_number(forward: Callable[..., Any]) -> bool:
     """Whether a function has a parameter ``n_graphs``."""
     return "n_graphs" in inspect.signature(forward).parameters
-
-
-@cache
-def _takes_edges(forward: Callable[..., Any]) -> bool:
-    """Whether a function has a parameter ``edge_attr``, or takes any keyword."""
-    parameters = inspect.signature(forward).parameters.values()
-    return any(p.name == "edge_attr" or p.kind is p.VAR_KEYWORD for p in parameters)

@@ -102,32 +102,19 @@ def _scale(above: Values) -> EmbeddedScale:
 class GraphLoss(ConfigHead):
     """What is contrasted, and how: it decides defaults of the settings of losses."""
 
-    contrast: Annotated[
-        Contrast | None,
-        Setting(
-            "local-global (InfoGraph; default) or two-view (default of mochi, spacl)",
-            usual=_contrast,
-            otherwise=lambda above: "local-global",
-        ),
-    ] = None
-    objective: Annotated[
-        Objective | None,
-        Setting(
-            "jsd (default of local-global) or infonce (default of two-view)",
-            follows=("contrast",),
-            usual=lambda above: "infonce" if _two_view(above) else "jsd",
-        ),
-    ] = None
-    hardness_scale: Annotated[
-        EmbeddedScale | None,
-        Setting(
-            f"what hardens under jsd: anchor, rank, cosine or batch-max, HCL's ({DEFAULT_SCALE}; "
-            f"progcl: cosine)",
-            several=True,
-            applies=_hardened,
-            usual=_scale,
-        ),
-    ] = None
+    contrast: Annotated[Contrast | None, Setting(
+        "local-global (InfoGraph; default) or two-view (default of mochi, spacl)",
+        usual=_contrast, otherwise=lambda above: "local-global",
+    )] = None  # fmt: skip
+    objective: Annotated[Objective | None, Setting(
+        "jsd (default of local-global) or infonce (default of two-view)",
+        follows=("contrast",), usual=lambda above: "infonce" if _two_view(above) else "jsd",
+    )] = None  # fmt: skip
+    hardness_scale: Annotated[EmbeddedScale | None, Setting(
+        f"what hardens under jsd: anchor, rank, cosine or batch-max, HCL's ({DEFAULT_SCALE}; "
+        f"progcl: cosine)",
+        several=True, applies=_hardened, usual=_scale,
+    )] = None  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -146,150 +133,78 @@ class GraphConfig(OwnTraining, RunConfig, GraphLoss):
     baselines: ClassVar[tuple[str, ...]] = GRAPH_BASELINES
     domain: ClassVar[Domain] = "graphs"
 
-    dataset: Annotated[
-        str,
-        Setting(
-            "a TU data set; PTC, IMDB-B and IMDB-M are accepted too",
-            "data",
-            common=True,
-            several=True,
-        ),
-    ] = "MUTAG"
+    dataset: Annotated[str, Setting(
+        "a TU data set; PTC, IMDB-B and IMDB-M are accepted too", "data", common=True, several=True,
+    )] = "MUTAG"  # fmt: skip
     method: Annotated[str, method_setting(GRAPH_BASELINES)] = "hscl"
-    protocol: Annotated[
-        str | None,
-        Setting(
-            "inductive, or transductive (paper: its sets' default; encoders see all graphs)",
-            "split",
-            common=True,
-            several=True,
-            usual=_usual_protocol,
-            otherwise=lambda above: "inductive",
-            before=("transductive",),
-            canonical=_protocol,
-        ),
-    ] = None  # type: ignore[assignment]  # resolved, it is a word
+    protocol: Annotated[str | None, Setting(
+        "inductive, or transductive (paper: its sets' default; encoders see all graphs)",
+        "split", common=True, several=True, usual=_usual_protocol,
+        otherwise=lambda above: "inductive", before=("transductive",), canonical=_protocol,
+    )] = None  # type: ignore[assignment]  # fmt: skip
     epochs: Annotated[int, replace(EPOCHS, help="passes over the training data")] = 200
     batch_size: Annotated[int, replace(BATCH_SIZE, help="graphs in a batch")] = 128
-    augmentations: Annotated[
-        tuple[str, ...] | None,
-        Setting(
-            "of two-view, in order (mask-attributes,perturb-edges), or module:name",
-            "views",
-            custom=True,
-            follows=("contrast", "objective"),
-            applies=_two_view,
-            usual=lambda above: ("mask-attributes", "perturb-edges"),
-            canonical=lambda names, above: names or None,
-        ),
-    ] = None
-    strength: Annotated[
-        float | None,
-        Setting(
-            "share that each augmentation changes (0.2)",
-            "views",
-            follows=("contrast", "objective"),
-            applies=_two_view,
-            usual=lambda above: 0.2,
-        ),
-    ] = None
-    encoder: Annotated[
-        str,
-        Setting(
-            "gin, molecule-gin, FILE.pt of gcl_hard.pretrain, or your own "
-            "module:Name, called as Name(n_features)",
-            "encoder",
-            custom=True,
-            several=True,
-            common=True,
-            read_by=TRAINED,
-        ),
-    ] = GIN
+    augmentations: Annotated[tuple[str, ...] | None, Setting(
+        "of two-view, in order (mask-attributes,perturb-edges), or module:name", "views",
+        custom=True, follows=("contrast", "objective"), applies=_two_view,
+        usual=lambda above: ("mask-attributes", "perturb-edges"),
+        canonical=lambda names, above: names or None,
+    )] = None  # fmt: skip
+    strength: Annotated[float | None, Setting(
+        "share that each augmentation changes (0.2)", "views",
+        follows=("contrast", "objective"), applies=_two_view, usual=lambda above: 0.2,
+    )] = None  # fmt: skip
+    encoder: Annotated[str, Setting(
+        "gin, molecule-gin, FILE.pt of gcl_hard.pretrain, or your own module:Name, called as "
+        "Name(n_features)",
+        "encoder", custom=True, several=True, common=True, read_by=TRAINED,
+    )] = GIN  # fmt: skip
     layers: Annotated[int, Setting("layers of the GIN", "gin", least=1, read_by=TRAINED)] = 3
-    dim: Annotated[
-        int,
-        Setting(
-            "width of a layer; embeddings are layers × dim wide",
-            "gin",
-            title="width of a layer",
-            least=1,
-            read_by=TRAINED,
-        ),
-    ] = 32
-    readout: Annotated[
-        Readout, Setting("sum, mean or both over a graph's nodes", "gin", read_by=TRAINED)
-    ] = "sum"
-    features: Annotated[
-        str,
-        Setting(
-            "auto, labels, degree-onehot, degree-scalar, constant or attributes",
-            "data",
-            read_by=("label-histogram", "wl", "wl-oa", *TRAINED),
-        ),
-    ] = "auto"
-    standardise: Annotated[
-        bool,
-        Setting(
-            "whether the SVM is given standardised embeddings",
-            "probe",
-            read_by=("graph-size", "label-histogram", *PROBED),
-        ),
-    ] = True
-    folds: Annotated[
-        int,
-        Setting("folds of the outer cross-validation", "split", least=2, read_by=GRAPH_BASELINES),
-    ] = 10
-    jk: Annotated[
-        JumpingKnowledge,
-        Setting("cat: an embedding is all layers; last: the last one", "gin", read_by=TRAINED),
-    ] = "cat"
-    edge_labels: Annotated[
-        bool,
-        Setting("GINE on edge labels and attributes, where there are any", "gin", read_by=TRAINED),
-    ] = False
-    virtual_node: Annotated[
-        bool, Setting("a node linked to all nodes of its graph", "gin", read_by=TRAINED)
-    ] = False
-    encodings: Annotated[
-        tuple[str, ...] | None,
-        Setting(
-            "columns added to node features: degree, random-walk, cycles, wl",
-            "data",
-            read_by=TRAINED,
-            canonical=lambda names, above: names or None,
-        ),
-    ] = None
-    probe: Annotated[
-        GraphProbe,
-        Setting(
-            ", ".join(probe.help for probe in PROBES.values()),
-            "probe",
-            read_by=PROBED,
-        ),
-    ] = "svm"
-    kernel: Annotated[
-        ProbeKernel,
-        Setting("kernel of the SVM: rbf, linear, or rbf plus a WL kernel", "probe", read_by=PROBED),
-    ] = "rbf"
-    c_grid: Annotated[
-        tuple[float, ...] | None,
-        Setting(
-            "values of the SVM's C to choose from (0.001, 0.01 … 1000)",
-            "probe",
-            read_by=(*KERNELS, *PROBED),
-            canonical=lambda penalties, above: penalties or None,
-        ),
-    ] = None
-    train_share: Annotated[
-        float,
-        Setting(
-            "share of a training fold's graphs that is used",
-            "split",
-            above=0,
-            most=1,
-            read_by=FOLDS_USED,
-        ),
-    ] = 1.0
+    dim: Annotated[int, Setting(
+        "width of a layer; embeddings are layers × dim wide",
+        "gin", title="width of a layer", least=1, read_by=TRAINED,
+    )] = 32  # fmt: skip
+    readout: Annotated[Readout, Setting(
+        "sum, mean or both over a graph's nodes", "gin", read_by=TRAINED
+    )] = "sum"  # fmt: skip
+    features: Annotated[str, Setting(
+        "auto, labels, degree-onehot, degree-scalar, constant or attributes",
+        "data", read_by=("label-histogram", "wl", "wl-oa", *TRAINED),
+    )] = "auto"  # fmt: skip
+    standardise: Annotated[bool, Setting(
+        "whether the SVM is given standardised embeddings",
+        "probe", read_by=("graph-size", "label-histogram", *PROBED),
+    )] = True  # fmt: skip
+    folds: Annotated[int, Setting(
+        "folds of the outer cross-validation", "split", least=2, read_by=GRAPH_BASELINES
+    )] = 10  # fmt: skip
+    jk: Annotated[JumpingKnowledge, Setting(
+        "cat: an embedding is all layers; last: the last one", "gin", read_by=TRAINED
+    )] = "cat"  # fmt: skip
+    edge_labels: Annotated[bool, Setting(
+        "GINE on edge labels and attributes, where there are any", "gin", read_by=TRAINED
+    )] = False  # fmt: skip
+    virtual_node: Annotated[bool, Setting(
+        "a node linked to all nodes of its graph", "gin", read_by=TRAINED
+    )] = False  # fmt: skip
+    encodings: Annotated[tuple[str, ...] | None, Setting(
+        "columns added to node features: degree, random-walk, cycles, wl",
+        "data", read_by=TRAINED, canonical=lambda names, above: names or None,
+    )] = None  # fmt: skip
+    probe: Annotated[GraphProbe, Setting(
+        ", ".join(probe.help for probe in PROBES.values()), "probe", read_by=PROBED
+    )] = "svm"  # fmt: skip
+    kernel: Annotated[ProbeKernel, Setting(
+        "kernel of the SVM: rbf, linear, or rbf plus a WL kernel", "probe", read_by=PROBED
+    )] = "rbf"  # fmt: skip
+    c_grid: Annotated[tuple[float, ...] | None, Setting(
+        "values of the SVM's C to choose from (0.001, 0.01 … 1000)", "probe",
+        read_by=(*KERNELS, *PROBED), canonical=lambda penalties, above: penalties or None,
+    )] = None  # fmt: skip
+    train_share: Annotated[float, Setting(
+        "share of a training fold's graphs that is used",
+        "split", above=0, most=1, read_by=FOLDS_USED,
+    )] = 1.0  # fmt: skip
     parts: Annotated[int, BATCH_PARTS] = 1
 
     def check(self) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import warnings
 import zipfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,12 +26,11 @@ from gcl_hard.graphs import (
     OPTIONAL,
     PACKAGED,
     REQUIRED,
-    Members,
     Sizes,
     canonical_name,
     files_of,
     in_folder,
-    unpacked,
+    members,
 )
 from gcl_hard.graphs.attributes import Attributes
 from gcl_hard.graphs.data import GraphSet, RawGraphs
@@ -209,10 +209,12 @@ def read_texts(path: Path, name: str) -> dict[str, str]:
     """
     try:
         if path.is_dir():
-            raw = _read(unpacked(path), path, name)
+            files = _chosen(members(path), path, name)
+            raw = {key: (path / file).read_bytes() for key, file in files.items()}
         else:
             with zipfile.ZipFile(path) as archive:
-                raw = _read(_zipped(archive), path, name)
+                files = _chosen(archive.namelist(), path, name)
+                raw = {key: archive.read(file) for key, file in files.items()}
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError) as error:
         raise InputError(
             f"{path} cannot be read: {error}; replace it by an intact copy (or delete it to "
@@ -224,52 +226,31 @@ def read_texts(path: Path, name: str) -> dict[str, str]:
         raise InputError(f"{path}: a {name}_*.txt file is not text: {error}") from error
 
 
-def _zipped(archive: zipfile.ZipFile) -> Members:
-    """The files of an archive; backslashes separate folders, too."""
-    return {
-        member.filename.replace("\\", "/"): partial(archive.open, member)
-        for member in archive.infolist()
-        if not member.is_dir()
-    }
-
-
-def _unread(members: Iterable[str], name: str) -> list[str]:
-    """Other files named like those of a set, except a readme."""
-    read = {file for files in files_of(members, name).values() for file in files}
-    prefix = f"{name}_".casefold()
-    others = {member.rpartition("/")[2] for member in members if member not in read}
-    return sorted(
-        file
-        for file, folded in ((file, file.casefold()) for file in others)
-        if folded.startswith(prefix) and folded.endswith(".txt") and "readme" not in folded
-    )
-
-
-def _read(members: Members, path: Path, name: str) -> dict[str, bytes]:
-    files = files_of(members, name)
-    folders = {member.rpartition("/")[0] or "." for paths in files.values() for member in paths}
+def _chosen(paths: Sequence[str], path: Path, name: str) -> dict[str, str]:
+    """The file of each key; all of one folder, and a warning of those that are not read."""
+    files = files_of(paths, name)
+    read = [file for several in files.values() for file in several]
+    folders = sorted({file.rpartition("/")[0] or "." for file in read})
     if len(folders) > 1:
         raise InputError(
             f"{path} holds {name}_*.txt files in {len(folders)} folders, "
-            f"{', '.join(f'{folder}/' for folder in sorted(folders))}: keep those of one folder"
+            f"{', '.join(f'{folder}/' for folder in folders)}: keep those of one folder"
         )
-    duplicates = [paths for paths in files.values() if len(paths) > 1]
-    if duplicates:
-        raise InputError(f"{path} holds {' and '.join(duplicates[0])}: keep one of them")
+    for several in files.values():
+        if len(several) > 1:
+            raise InputError(f"{path} holds {' and '.join(several)}: keep one of them")
     missing = [f"{name}_{key}.txt" for key in REQUIRED if key not in files]
     if missing:
         raise InputError(f"{path} lacks {', '.join(missing)}; a set needs all of them")
-    if unread := _unread(members, name):
+    alike = re.compile(rf"{re.escape(name)}_(?!.*readme).*\.txt", re.IGNORECASE)
+    others = {file.rpartition("/")[2] for file in paths if file not in read}
+    if unread := sorted(filter(alike.fullmatch, others)):
         warnings.warn(
             f"files of {name} in {path} that are not read: {', '.join(unread)}; read are "
             f"{', '.join((*REQUIRED, *OPTIONAL))}",
             stacklevel=4,
         )
-    texts = {}
-    for key, (file,) in files.items():
-        with members[file]() as opened:
-            texts[key] = opened.read()
-    return texts
+    return {key: file for key, (file,) in files.items()}
 
 
 def parse(texts: dict[str, str], origin: str) -> RawGraphs:

@@ -17,7 +17,7 @@ from torch import Tensor
 from gcl_hard.core.ids import ordered_names
 from gcl_hard.errors import InputError, check_at_least, check_option
 from gcl_hard.files.io import digest_of_arrays
-from gcl_hard.graphs.copies import fields_on_device
+from gcl_hard.graphs.copies import on_device
 from gcl_hard.graphs.parts import count
 from gcl_hard.links import PARTS, Part
 from gcl_hard.links.reversed_facts import reversed_notes
@@ -455,7 +455,7 @@ class LinkSet:
 
     def to(self, device: torch.device | str) -> LinkSet:
         """The same set on a device."""
-        return fields_on_device(self, device)
+        return on_device(self, device)
 
     @cached_property
     def digest(self) -> str:

@@ -15,7 +15,7 @@ from torch import Tensor
 from gcl_hard.core.ids import checked_names
 from gcl_hard.errors import InputError
 from gcl_hard.files.io import digest_of_arrays
-from gcl_hard.graphs.copies import fields_on_device
+from gcl_hard.graphs.copies import on_device
 from gcl_hard.graphs.features import aligned_columns
 from gcl_hard.graphs.order import Ids, checked_ids
 from gcl_hard.graphs.parts import classes, count, splits
@@ -123,7 +123,7 @@ class NodeSet:
 
     def to(self, device: torch.device | str) -> NodeSet:
         """The same set on a device."""
-        return fields_on_device(self, device)
+        return on_device(self, device)
 
     def dense(self) -> NodeSet:
         """The same set with dense features."""

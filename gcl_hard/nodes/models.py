@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +17,7 @@ from gcl_hard.functional.negatives import readable
 from gcl_hard.graphs.augment import Transform
 from gcl_hard.graphs.encoders import xavier
 from gcl_hard.losses.loss import ContrastiveLoss
-from gcl_hard.models import evaluating, loss_of, width
+from gcl_hard.models import evaluating, loss_of, takes, width
 from gcl_hard.nodes.views import NodeBatch, NodeViews, transformed_by
 
 if TYPE_CHECKING:
@@ -280,13 +278,13 @@ def encode_nodes(encoder: nn.Module, batch: NodeBatch, out_dim: int) -> Tensor:
         x = x.to_dense()
     named: dict[str, Any] = {}
     if batch.edge_weight is not None:
-        if not _takes(type(encoder).forward, "edge_weight"):
+        if not takes(type(encoder).forward, "edge_weight"):
             raise InputError(
                 f"the edges have weights, and {type(encoder).__name__} takes none: give its "
                 f"forward a parameter edge_weight, or leave the weights out of the graph"
             )
         named["edge_weight"] = batch.edge_weight
-    if batch.degrees is not None and _takes(type(encoder).forward, "degrees"):
+    if batch.degrees is not None and takes(type(encoder).forward, "degrees"):
         named["degrees"] = batch.degrees
     z = encoder(x, batch.edge_index, **named)
     expected = [batch.num_nodes, out_dim]
@@ -297,12 +295,3 @@ def encode_nodes(encoder: nn.Module, batch: NodeBatch, out_dim: int) -> Tensor:
             f"got {got}"
         )
     return z
-
-
-@cache
-def _takes(function: Any, name: str) -> bool:
-    """Whether a function has a parameter of a name, or takes any."""
-    parameters = inspect.signature(function).parameters
-    return name in parameters or any(
-        parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()
-    )

@@ -16,6 +16,7 @@ from gcl_hard.core.seeds import seed_for, seeded_globally
 from gcl_hard.core.setting import Setting
 from gcl_hard.errors import InputError, calling_own, check_at_least, check_number, check_option
 from gcl_hard.graphs.augment import Transform, uniform
+from gcl_hard.graphs.copies import on_device
 from gcl_hard.graphs.sparse import (
     check_ends,
     column_sums,
@@ -126,11 +127,7 @@ class NodeBatch(NamedTuple):
 
     def to(self, device: torch.device | str) -> Self:
         """The same batch on a device."""
-        x, edges, weight, y = (None if part is None else part.to(device) for part in self[:4])
-        assert x is not None
-        assert edges is not None
-        degrees = self.degrees and Degrees(*(values.to(device) for values in self.degrees))
-        return self._replace(x=x, edge_index=edges, edge_weight=weight, y=y, degrees=degrees)
+        return on_device(self, device)
 
     @property
     def num_nodes(self) -> int:

@@ -20,7 +20,6 @@ from gcl_hard.graphs.augment import (
     AUGMENTATIONS,
     augment,
     drop_nodes,
-    identity,
     mask_attributes,
     mask_columns,
     perturb_edges,
@@ -276,12 +275,6 @@ def test_walks_reach_the_share_on_complete_graphs_and_nearly_on_molecules() -> N
     molecules = load("MUTAG", download=False).all()
     view = random_walk_subgraph(molecules, 0.2, generator=seeded())
     assert 0.7 < len(view.x) / len(molecules.x) <= 0.8 + 1e-2
-
-
-def test_identity_returns_the_batch_and_draws_nothing() -> None:
-    batch, generator = batch_of([nx.path_graph(3)]), seeded(3)
-    assert identity(batch, 0.5, generator=generator) is batch
-    assert torch.equal(generator.get_state(), seeded(3).get_state())
 
 
 @EVERY

@@ -20,7 +20,6 @@ from gcl_hard.evaluation import (
     svm_cross_validation,
     svm_fold,
 )
-from gcl_hard.evaluation.svm import C_GRID
 from gcl_hard.experiments.run import Run
 from gcl_hard.graphs import GraphSet, encoded, protocols
 from gcl_hard.graphs.protocols import build, graph_size, part_of, probe_of
@@ -163,12 +162,6 @@ def test_baselines_are_scored_on_the_share_and_inside_hold_outs(
     for score, fold in zip(scores, whole, strict=True):
         label = np.bincount(y[fold.train]).argmax()
         assert score.accuracy == pytest.approx((y[fold.test] == label).mean())
-
-
-def test_a_probe_is_that_of_the_configuration(mutag: GraphSet) -> None:
-    assert probe_of(GraphConfig(), mutag) == {"kernel": "rbf", "C_grid": C_GRID, "added": None}
-    linear = GraphConfig(kernel="linear", c_grid=(2.0,))
-    assert probe_of(linear, mutag) == {"kernel": "linear", "C_grid": (2.0,), "added": None}
 
 
 @pytest.mark.parametrize("name", ["wl", "wl-oa"])

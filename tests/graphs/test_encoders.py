@@ -13,7 +13,6 @@ from gcl_hard.errors import InputError
 from gcl_hard.graphs import GIN, Ensemble, GraphBatch, GraphSet, InfoGraph, TwoView, load
 from gcl_hard.graphs.ensemble import refusal
 from gcl_hard.graphs.models import encode
-from gcl_hard.training.loop import Optimisation, train
 from tests.said import says
 
 IDS = [0, 1, 3, 2, 8]
@@ -212,28 +211,6 @@ def test_edge_features_that_nothing_takes_are_warned_of(batch: GraphBatch) -> No
     with pytest.warns(UserWarning, match=r"\b4 .*\bNoEdges\.forward\b.*edge_attr"):
         encode(NoEdges(), batch, 7)
     encode(NoEdges(), replace(batch, edge_attr=None), 7)  # warns of nothing
-
-
-def test_edge_features_that_are_missing_are_missed_only_where_they_are_needed(
-    batch: GraphBatch,
-) -> None:
-    batch = replace(batch, edge_attr=None)
-    encode(Optional(), batch, 7)
-
-
-def test_infograph_with_all_options_trains_and_embeds() -> None:
-    mutag = load("MUTAG", download=False)
-    torch.manual_seed(0)
-    gin = GIN(7, dim=4, layers=2, readout="both", jk="last", edge_dim=4, virtual_node=True)
-    model = InfoGraph(gin, method="hscl")
-    before = {name: p.clone() for name, p in model.named_parameters()}
-    batches = [mutag.batch(torch.arange(k, 188, 4)) for k in range(4)]
-    losses = train(
-        model, lambda _: batches, Optimisation(epochs=3, lr=0.01), device="cpu", setting=""
-    )
-    assert losses[-1] < losses[0]
-    assert all(not torch.equal(before[name], p) for name, p in model.named_parameters())
-    assert model.embed(mutag.all()).shape == (188, 8)
 
 
 @pytest.mark.parametrize(

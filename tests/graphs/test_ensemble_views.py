@@ -353,15 +353,3 @@ def test_what_shares_no_views_trains_one_by_one(odd: Any, some: GraphSet) -> Non
     with pytest.warns(UserWarning, match="2 models are trained one by one"):
         losses = train_ensemble(ensemble, Optimisation(epochs=1))
     assert all(isinstance(of_one, list) for of_one in losses)
-
-
-def test_one_by_one_is_each_by_itself(some: GraphSet) -> None:
-    torch.manual_seed(0)
-    odd = TwoView(GIN(7, dim=4), one_forward=False)
-    torch.manual_seed(0)
-    alone = TwoView(GIN(7, dim=4), one_forward=False)
-    training = Optimisation(epochs=2, lr=0.01)
-    ensemble = Ensemble([odd], some, batch_size=16, held_out=[HELD_OUT])
-    (losses,) = train_ensemble(ensemble, training)
-    assert losses == plainly(alone, some, training, HELD_OUT)
-    assert same_bits(odd, alone)

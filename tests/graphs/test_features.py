@@ -44,16 +44,6 @@ def test_resolved_kind_and_columns(name: str, kind: str, resolved: str, n_featur
         assert torch.equal(graphs.x.sum(dim=1), torch.ones(graphs.n_nodes))
 
 
-def test_degrees_equal_networkx() -> None:
-    graph = nx.gnp_random_graph(40, 0.2, seed=0)
-    degrees = torch.tensor([d for _, d in sorted(graph.degree)], dtype=torch.float64)
-    onehot, _ = node_features("degree-onehot", edges_of(graph), 40)
-    assert onehot.argmax(dim=1).tolist() == degrees.tolist()
-    scalar, _ = node_features("degree-scalar", edges_of(graph), 40)
-    expected = (degrees - degrees.mean()) / degrees.std(correction=0)
-    torch.testing.assert_close(scalar[:, 0].double(), expected, rtol=1e-5, atol=1e-6)
-
-
 @pytest.mark.parametrize(
     ("graph", "resolved"),
     [

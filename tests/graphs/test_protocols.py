@@ -13,11 +13,11 @@ import torch
 from sklearn.model_selection import StratifiedKFold, train_test_split
 from torch import Tensor
 
-from gcl_hard.errors import DivergenceError, InputError
-from gcl_hard.evaluation import Fold, inner_holdout, outer_folds
+from gcl_hard.errors import InputError
+from gcl_hard.evaluation import Fold, outer_folds
 from gcl_hard.experiments.run import Run
 from gcl_hard.graphs import GraphSet, load
-from gcl_hard.graphs.protocols import build, embeddings, folds_of, part_of
+from gcl_hard.graphs.protocols import build, folds_of, part_of
 from gcl_hard.graphs.settings import GRAPH_BASELINES, GraphConfig
 from gcl_hard.graphs.tudataset import locate, parse, read_texts
 from gcl_hard.losses.methods import METHODS
@@ -156,15 +156,6 @@ def test_the_same_garbage_changes_an_encoder_that_sees_all_graphs(
     assert not same_bits(weights(config, with_garbage(mutag, fold.test, x=0.5)), clean)
     other_labels = weights(config, with_garbage(mutag, fold.test, y=1_000))
     assert same_bits(other_labels, clean) is not METHODS[method].label_aware
-
-
-def test_graphs_that_are_not_held_out_do_change_an_inductive_encoder(
-    mutag: GraphSet, fold: Fold
-) -> None:
-    config = small(protocol="inductive")
-    clean = weights(config, mutag, held_out=fold.test)
-    for changed in (with_garbage(mutag, fold.train[:1], x=0.5), rewired(mutag, fold.train[:1])):
-        assert not same_bits(weights(config, changed, held_out=fold.test), clean)
 
 
 def test_statistics_of_degree_features_come_from_training_graphs_alone(fold: Fold) -> None:
@@ -311,28 +302,6 @@ def test_parts_of_a_fold_are_stratified_nested_and_leave_the_test_part(seed: int
     assert not np.array_equal(part_of(WHOLE, LABELS, seed=seed + 100, share=0.5).train, again.train)
 
 
-def test_folds_of_a_share_are_parts_of_the_folds(mutag: GraphSet) -> None:
-    y = mutag.y.numpy()
-    config = small(contrast="two-view", protocol="inductive", train_share=0.5)
-    whole = outer_folds(y, seed=3, n_folds=3)
-    for fold, part in zip(whole, folds_of(config, y, 3), strict=True):
-        assert np.array_equal(part.train, part_of(fold, y, seed=3, share=0.5).train)
-        assert np.array_equal(part.test, fold.test)
-        assert abs(len(part.train) - len(fold.train) / 2) <= 1
-    for fold, inner in zip(whole, folds_of(config, y, 3, inner=True), strict=True):
-        part = part_of(fold, y, seed=3, share=0.5)
-        expected = inner_holdout(part.train, y, seed=3)
-        assert np.array_equal(inner.train, expected.train)
-        assert np.array_equal(inner.test, expected.test)
-        assert not set(inner.train) & set(inner.test)
-        assert not (set(inner.train) | set(inner.test)) & set(fold.test)
-
-
-def test_an_inner_hold_out_of_a_trained_method_needs_encoders_of_folds(mutag: GraphSet) -> None:
-    with pytest.raises(InputError, match=r"\binner\b.*\bfold\b.*MUTAG hscl"):
-        folds_of(small("hscl"), mutag.y.numpy(), 0, inner=True)
-
-
 def test_labels_of_another_dtype_are_refused(mutag: GraphSet) -> None:
     with pytest.raises(InputError, match=r"^labels\b.*\bintegers\b.*\bfloat32\b"):
         folds_of(small(), mutag.y.float().numpy(), 0)  # type: ignore[arg-type]
@@ -348,12 +317,3 @@ def test_supervised_loss_is_cross_entropy_of_its_logits(mutag: GraphSet) -> None
         float(logits[g, y] - torch.logsumexp(logits[g], 0)) for g, y in enumerate(batch.y)
     )
     assert loss == pytest.approx(expected / 9, rel=1e-5)
-
-
-def test_embeddings_that_are_not_finite_are_refused(mutag: GraphSet) -> None:
-    config = small()
-    model = build(config, mutag.n_features, 0)
-    assert np.isfinite(embeddings(model, mutag, config, 0)).all()
-    torch.nn.init.constant_(model.encoder.norms[0].bias, torch.nan)
-    with pytest.raises(DivergenceError, match=r"embeddings\b.*\bfinite\b.*MUTAG hscl.*seed 7"):
-        embeddings(model, mutag, config, 7)

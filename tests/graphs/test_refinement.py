@@ -207,13 +207,3 @@ def test_a_set_is_refined_once_for_a_depth():
     graphs = GraphSet.from_graphs(ODD_ONES, directed=True)
     assert coloured(graphs, 2) is coloured(graphs, 2)
     assert coloured(graphs, 3).n_colours[:3] == coloured(graphs, 2).n_colours
-
-
-def test_colours_of_a_set_that_nobody_tells_apart():
-    """A cycle of every length is one colour; the batch counts it."""
-    cycles = [graph([(i, (i + 1) % n) for i in range(n)], [0] * n) for n in (3, 5, 6)]
-    set_of = ColouredSet(GraphSet.from_graphs(cycles, directed=True), 4)
-    assert set_of.n_colours == (1,) * 5
-    batch = set_of.batch(torch.tensor([2, 0]))
-    assert batch.readout.forward.to_dense().tolist() == [[6.0], [3.0]]
-    assert [s.forward.to_dense().tolist() for s in batch.sums] == [[[2.0]]] * 4

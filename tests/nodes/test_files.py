@@ -18,7 +18,7 @@ from torch_geometric.io.npz import parse_npz
 from gcl_hard import InputError
 from gcl_hard.images import has_dataset as has_images
 from gcl_hard.images import load as load_images
-from gcl_hard.nodes import KNOWN, NodeSet, canonical_name, load_nodes, published_metric
+from gcl_hard.nodes import KNOWN, NodeSet, canonical_name, load_nodes
 from gcl_hard.nodes import has_dataset as has_nodes
 from gcl_hard.nodes.files import paths
 from tests.said import says
@@ -53,20 +53,6 @@ def test_files_of_shchur_are_read_as_pytorch_geometric_reads_them(name: str) -> 
     assert torch.equal(ours.y, theirs.y)
     assert ours.edge_weight is None
     assert ours.is_sparse == (name != "Photo")  # of whose entries 35 % are not 0
-
-
-@needs_real
-@pytest.mark.parametrize("name", SHCHUR)
-def test_the_notes_account_for_every_stored_edge(name: str) -> None:
-    nodes = load_nodes(name, data_dir=REAL)
-    counts = dict.fromkeys(("symmetric", "self-loop", "repeated"), 0)
-    for note in nodes.notes:
-        for change in counts:
-            number = note.partition("symmetric: ")[2] or note
-            counts[change] += int(number.split()[0].replace(",", "")) if change in note else 0
-    stored = SHCHUR[name][2] - counts["self-loop"] - counts["repeated"]
-    assert nodes.n_edges == stored + counts["symmetric"]
-    assert counts["self-loop"] == {"CiteSeer": 124, "Photo": 1}.get(name, 0)
 
 
 @needs_real
@@ -173,12 +159,6 @@ def test_every_known_set_has_a_class_of_pytorch_geometric_and_several_spellings(
     assert [*map(canonical_name, names)] == ["Photo", "Computers", "CS", "Physics", "Cora", "Mine"]
 
 
-def test_three_sets_are_scored_by_auc_as_published() -> None:
-    auc = {name for name in KNOWN if published_metric(name) == "auc"}
-    assert auc == {"Minesweeper", "Tolokers", "Questions"}
-    assert published_metric("mine") == "accuracy"
-
-
 def csr_arrays(**changed: Any) -> dict[str, Any]:
     """Four nodes in a row, as Shchur et al. store them; a change of None leaves an array out."""
     adjacency = sparse.csr_array(np.eye(4, k=1))
@@ -231,11 +211,6 @@ def test_weights_of_listed_edges_and_numbers_as_names(tmp_path: Path) -> None:
                                              strict=True)}  # fmt: skip
     for (u, v), w in zip(arrays["edges"].tolist(), weight.tolist(), strict=True):
         assert pairs[u, v] == pairs[v, u] == w
-
-
-def test_features_of_ones_own_file_keep_their_values(tmp_path: Path) -> None:
-    saved(tmp_path, csr_arrays(attr_data=np.array([1.0, -2, 3, 0.5])))
-    assert load_nodes("mine", data_dir=tmp_path).dense().x.diag().tolist() == [1, -2, 3, 0.5]
 
 
 def test_splits_and_names_of_a_file_are_read(tmp_path: Path) -> None:

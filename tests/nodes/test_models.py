@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv, SAGEConv
 
-from gcl_hard import InputError, embed, fit
+from gcl_hard import InputError, embed
 from gcl_hard.graphs.sparse import csr
 from gcl_hard.nodes import (
     GCN,
@@ -139,23 +139,6 @@ def test_labels_that_are_not_known_make_a_method_label_free(method: str) -> None
     assert model(batch._replace(y=torch.where(torch.arange(12) < 6, batch.y, -1))).isfinite()
 
 
-def test_training_separates_two_communities() -> None:
-    draws = torch.Generator().manual_seed(0)
-    y = torch.arange(60) % 2
-    same = y[:, None] == y
-    dense = (torch.rand(60, 60, generator=draws) < torch.where(same, 0.3, 0.02)).triu(1)
-    edges = (dense | dense.T).nonzero().T
-    data = Data(torch.eye(60), edges, y=y)
-    torch.manual_seed(0)
-    model = NodeContrast(GCN(60, dim=16), method="ucl")
-    losses = fit(model, NodeSet.from_graph(data), epochs=60, lr=0.01)
-    assert losses[-1] < losses[0]
-    z = model.embed(data)
-    z = z / np.linalg.norm(z, axis=1, keepdims=True)
-    s = z @ z.T
-    assert s[same.numpy()].mean() - s[~same.numpy()].mean() > 0.4
-
-
 def test_the_classifier_reads_known_labels_alone() -> None:
     batch = graph()
     y = torch.where(torch.arange(12) < 6, batch.y, -1)
@@ -169,8 +152,8 @@ def test_the_classifier_reads_known_labels_alone() -> None:
 @pytest.mark.parametrize(
     ("y", "facts"),
     [
-        (torch.arange(12) % 3 / 1, ["float32", -1]),
-        (torch.tensor([0.0, math.nan] * 6), ["float32", "nan_to_num(-1)"]),
+        (torch.arange(12) % 3 / 1, ["float32"]),
+        (torch.tensor([0.0, math.nan] * 6), ["float32"]),
         ((torch.arange(12) % 3)[:, None], ["[12, 1]"]),
         (torch.arange(12) % 4, ["0..2", 3]),
         (torch.arange(12) % 3 - 2, [-1, -2]),

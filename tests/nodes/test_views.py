@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 from scipy.sparse import csr_array
-from torch_geometric.transforms import AddSelfLoops, RandomNodeSplit
+from torch_geometric.transforms import AddSelfLoops
 
 from gcl_hard import InputError
 from gcl_hard.graphs.sparse import column_sums, csr, rows_of, scaled_columns, to_scipy
@@ -139,8 +139,3 @@ def test_transforms_that_lose_nodes_are_refused(by: object, facts: list[object])
     with pytest.raises(InputError) as error:
         transformed_by(NodeBatch(X, STAR), [by], generator())  # type: ignore[list-item]
     assert says(str(error.value), *facts)
-
-
-def test_transforms_may_add_what_is_not_read() -> None:
-    view = transformed_by(NodeBatch(X, STAR), [RandomNodeSplit(num_val=1, num_test=1)], generator())
-    assert view.x.equal(X)
