@@ -130,16 +130,6 @@ class ImageSet:
         height, width = next(iter(self.splits.values())).images.shape[-2:]
         return int(height), int(width)
 
-    @property
-    def whole(self) -> bool | None:
-        """Whether it has the official number of images; None if there is none."""
-        known = KNOWN.get(self.name)
-        if known is None:
-            return None
-        sizes = {name: len(split) for name, split in self.splits.items()}
-        expected = {"train": known.n_train, "test": known.n_test}
-        return all(sizes.get(name, n) == n for name, n in expected.items())
-
     def split(self, name: str) -> Split:
         """A split by name.
 
@@ -151,42 +141,6 @@ class ImageSet:
     def to(self, device: torch.device) -> ImageSet:
         """A copy on a device."""
         return replace(self, splits={name: part.to(device) for name, part in self.splits.items()})
-
-
-def locate(
-    name: str,
-    *,
-    data_dir: str | Path | None = None,
-    cache_dir: str | Path | None = None,
-    download: bool = True,
-) -> Path | None:
-    """The file or folder that a set is read from; None if it is part of a package.
-
-    Args:
-        name: name of the set.
-        data_dir: an offline mirror; by default the folder in ``GCL_HARD_DATA``.
-        cache_dir: the cache's root, see :func:`gcl_hard.files.io.cache_root`.
-        download: whether it may be downloaded.
-
-    Returns:
-        An existing path, or None.
-
-    Raises:
-        InputError: if the set cannot be found; the message lists the searched paths.
-
-    Example:
-        >>> locate("digits") is None
-        True
-    """
-    return files.find(
-        canonical_name(name), data_dir=data_dir, cache_dir=cache_dir, download=download
-    )
-
-
-def paths(name: str, *, data_dir: str | Path | None = None) -> list[Path]:
-    """The files that a set is read from; none for a set in a package."""
-    path = files.find(canonical_name(name), data_dir=data_dir)
-    return [] if path is None else files.members(path, canonical_name(name))
 
 
 def load(
@@ -245,7 +199,7 @@ def load(
         (torch.Size([1437, 3, 8, 8]), (8, 8))
     """
     name = canonical_name(os.fspath(name))
-    path = files.find(name, data_dir=data_dir, cache_dir=cache_dir, download=download)
+    path = files.locate(name, data_dir=data_dir, cache_dir=cache_dir, download=download)
     wanted = tuple(dict.fromkeys(splits))
     where = "scikit-learn's digits" if path is None else str(path)
     cache = files.cache_folder(cache_dir)

@@ -16,7 +16,7 @@ from gcl_hard.errors import InputError, check_option
 from gcl_hard.files import locating
 from gcl_hard.files.io import array_of, cache_root, opened_npz, reading, texts_of
 from gcl_hard.files.locating import Download, Wanted
-from gcl_hard.images import KNOWN, Layout, in_folder, nearly_named
+from gcl_hard.images import KNOWN, Layout, canonical_name, in_folder
 from gcl_hard.images.decoding import Arrays, Labels, Stored, decoded
 from gcl_hard.images.folders import UNLABELLED, Listed, list_images, list_unlabelled
 
@@ -30,7 +30,7 @@ def cache_folder(cache_dir: str | Path | None = None) -> Path:
     return cache_root(cache_dir) / "images"
 
 
-def find(
+def locate(
     name: str,
     *,
     data_dir: str | Path | None = None,
@@ -40,16 +40,21 @@ def find(
     """The file or folder of a set, downloaded if necessary; None for scikit-learn's digits.
 
     Args:
-        name: name of the set, in its canonical spelling.
+        name: name of the set.
         data_dir: a folder with ``NAME.npz`` or a set as published; by default the folder in
             ``GCL_HARD_DATA``.
-        cache_dir: the cache's root.
+        cache_dir: the cache's root, see :func:`gcl_hard.files.io.cache_root`.
         download: whether it may be downloaded.
 
     Raises:
         InputError: if the set cannot be found; lists the searched paths, where to put the file, and
             what works offline.
+
+    Example:
+        >>> locate("digits") is None
+        True
     """
+    name = canonical_name(name)
     if Path(name).suffix.casefold() == ".npz":
         raise InputError(f"{name} is no name: give {Path(name).stem!r}, and its folder as data_dir")
     files = "NAME.npz files"
@@ -96,7 +101,7 @@ def _absence(folder: Path, name: str) -> str:
     lacks = f"no {name}.npz" + (f", no {known.folder}/" if known else f", no images in {name}/")
     if locating.npz_kind(folder / f"{name}.npz") == "nodes":
         lacks += f"; {name}.npz holds a graph, see gcl_hard.nodes.load_nodes"
-    return lacks + "".join(f"; {path} is spelt otherwise" for path in nearly_named(folder, name))
+    return lacks
 
 
 def _check_splits(name: str, requested: Iterable[str], available: Sequence[str]) -> None:
@@ -212,9 +217,12 @@ def tiny_imagenet(path: Path) -> tuple[dict[str, Listed], tuple[str, ...]]:
     return {"train": _by_class(path, names), "test": _annotated(annotations, names)}, names
 
 
-def members(path: Path, name: str) -> list[Path]:
-    """The files that a set is read from."""
-    match layout_of(path, name):
+def paths(name: str, *, data_dir: str | Path | None = None) -> list[Path]:
+    """The files that a set is read from; none for a set in a package."""
+    path = locate(name, data_dir=data_dir)
+    if path is None:
+        return []
+    match layout_of(path, canonical_name(name)):
         case "npz":
             return [path]
         case "torchvision":
@@ -320,9 +328,8 @@ def read_labels(path: Path, files: Sequence[str]) -> tuple[list[int], tuple[str,
     """Labels of images in a folder, from a CSV file.
 
     Args:
-        path: the file, with a header: ``file`` and ``label``, or any two columns in this order. An
-            image is named by its path in the folder, or by its file name alone if unique; an empty
-            label means none.
+        path: the file, with columns ``file`` and ``label``. An image is named by its path in the
+            folder, or by its file name alone if unique; an empty label means none.
         files: paths of the images in the folder.
 
     Returns:
@@ -332,34 +339,26 @@ def read_labels(path: Path, files: Sequence[str]) -> tuple[list[int], tuple[str,
         InputError: for a file that has other columns, names an unknown or ambiguous image, or gives
             an image two labels; names it.
     """
-    with path.open(encoding="utf-8-sig", newline="") as text, reading(path, "a CSV file"):
-        lines = csv.reader(text)
-        rows = [(lines.line_num, row) for row in lines if row]
-    header = [column.strip().casefold() for column in rows[0][1]] if rows else []
-    positions = defaultdict[str, list[int]](list)
+    positions = defaultdict[str, set[int]](set)
     for i, file in enumerate(files):
-        for name in {file, file.rpartition("/")[2]}:
-            positions[name].append(i)
-    if rows and rows[0][1][0].strip() in positions:
-        raise InputError(f"{path} begins with an image: give it a header file,label")
-    if (header.count("file"), header.count("label")) == (1, 1):
-        columns = header.index("file"), header.index("label")
-    elif len(header) == 2 and header[0] != header[1]:
-        columns = 0, 1
-    else:
-        raise InputError(f"{path} needs columns file and label, and has {', '.join(header)}")
+        positions[file.rpartition("/")[2]].add(i)
+    positions |= {file: {i} for i, file in enumerate(files)}
+    with path.open(encoding="utf-8-sig", newline="") as text, reading(path, "a CSV file"):
+        lines = csv.DictReader(text)
+        columns = [column.strip().casefold() for column in lines.fieldnames or ()]
+        lines.fieldnames = columns
+        rows = [(lines.line_num, row) for row in lines]
+    if (columns.count("file"), columns.count("label")) != (1, 1):
+        raise InputError(f"{path} needs columns file and label, and has {', '.join(columns)}")
     label_of: dict[int, str] = {}
-    for number, row in rows[1:]:
-        if len(row) != len(header):
-            raise InputError(f"{path}, line {number}: {len(row)} columns, expected {len(header)}")
-        name, label = row[columns[0]].strip(), row[columns[1]].strip()
-        matches = positions.get(name, [])
-        exact = [i for i in matches if files[i] == name] or matches
-        if len(exact) != 1:
-            several = " and ".join(files[i] for i in exact[:2])
-            problem = f"both {several}: give its path" if several else "not among the images"
+    for number, row in rows:
+        if None in (*row, *row.values()):
+            raise InputError(f"{path}, line {number}: expected {len(columns)} columns")
+        name, label = row["file"].strip(), row["label"].strip()
+        if len(matches := positions[name]) != 1:
+            problem = "the name of several images: give its path" if matches else "no image"
             raise InputError(f"{path}, line {number}: {name} is {problem}")
-        if (other := label_of.setdefault(exact[0], label)) != label:
+        if (other := label_of.setdefault(*matches, label)) != label:
             raise InputError(f"{path}, line {number}: {name} is {label!r}, but {other!r} above")
     classes = tuple(sorted({label for label in label_of.values() if label}))
     number_of = {name: k for k, name in enumerate(classes)}

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, cast
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from gcl_hard.core.ids import text_array
 from gcl_hard.errors import DivergenceError, InputError, calling_own
@@ -38,9 +38,10 @@ from gcl_hard.links.models import (
     RGCN,
     SCORERS,
     LinkContrast,
+    Scorer,
     check_scorer,
-    encoding,
     ranked_scores,
+    scores_of,
 )
 from gcl_hard.links.reversed_facts import reversals
 from gcl_hard.links.settings import (
@@ -201,8 +202,7 @@ class LinkExperiment(Experiment[LinkConfig, LinkSet]):
         scorer = trained.embeddings
         with torch.no_grad():
             arrays = {"embeddings": scorer.candidates().cpu().numpy()}
-        if isinstance(relations := getattr(scorer, "relations", None), nn.Embedding):
-            arrays["relations"] = relations.weight.detach().cpu().numpy()
+            arrays["relations"] = scorer.relations.weight.cpu().numpy()
         names = {"entity_names": data.entities, "relation_names": data.relations}
         return {**arrays, **{name: text_array(words) for name, words in names.items()}}
 
@@ -237,8 +237,8 @@ def ranks(scorer: Any, data: LinkSet, part: Part) -> AnswerRanks:
         data: the facts.
         part: its name.
     """
-    if isinstance(scorer, nn.Module):
-        with evaluating(scorer), encoding(scorer):
+    if isinstance(scorer, Scorer):
+        with evaluating(scorer), scorer.encoding():
             return _ranks(ranked_scores(scorer), data, part)
     return _ranks(scorer, data, part)
 
@@ -258,9 +258,11 @@ def _check_own_model(config: LinkConfig, data: LinkSet, parts: Parts | None) -> 
     call = f"{config.encoder} fails on {asked.number} queries"
     with torch.random.fork_rng(devices=[]), calling_own(call):
         scorer = new_scorer(config, data, parts).to(data.train.device)
-        if config.is_baseline:
-            check_scorer(scorer, data)
-        else:
+        check_scorer(scorer, data)
+        shape = scores_of(scorer, asked).shape
+        if shape != (asked.number, data.n_entities):
+            raise InputError(f"{config.encoder} scores {data.n_entities} entities as {[*shape]}")
+        if not config.is_baseline:
             new_model(config, data, scorer, 0)(asked).backward()
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
+from copy import deepcopy
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from gcl_hard.core.seeds import Draws, Generators
-from gcl_hard.errors import InputError, calling_own, check_at_least, check_number, unknown
+from gcl_hard.errors import InputError, check_at_least, check_number, unknown
 from gcl_hard.links.data import LinkSet, Queries
 from gcl_hard.losses.loss import ContrastiveLoss
 from gcl_hard.models import evaluating, loss_of
@@ -31,11 +33,8 @@ CLOSE = 2**18
 class Scorer(nn.Module, ABC):
     """Base of models that score a query (entity, relation, ?) against candidates.
 
-    A module of your own needs ``query`` and ``candidates``; ``compare`` and, with candidates that
-    are drawn, ``pairwise``, where scores are no dot products; and ``relations`` with ``n3``. To dot
-    products its ``bias`` is added, if that is a number. Where ``compare`` rounds more than
-    ``pairwise`` does, a ``rounding_window`` beside it, such as that of :class:`TransE`, says by how
-    much, and ranks compare close candidates again.
+    A model of your own defines ``query``; ``candidates``, where these are no rows of its table; and
+    ``compare`` with ``pairwise`` where scores are no dot products.
 
     Args:
         n_entities: E.
@@ -47,9 +46,6 @@ class Scorer(nn.Module, ABC):
             :func:`gcl_hard.training.loop.sparse_adam`: a step then costs the same however many
             entities there are.
     """
-
-    products = True
-    """Whether scores are dot products, and the bias."""
 
     def __init__(
         self, n_entities: int, n_relations: int, dim: int, *, bias: float = 0.0,
@@ -75,13 +71,25 @@ class Scorer(nn.Module, ABC):
         vectors: Tensor = self.entities.weight if entities is None else self.entities(entities)
         return vectors
 
+    @property
+    def products(self) -> bool:
+        """Whether scores are dot products, and the bias."""
+        return type(self).compare is Scorer.compare
+
     def compare(self, queries: Tensor, candidates: Tensor) -> Tensor:
         """Scores, float [B, C]: dot products, unless a model has others."""
         return queries @ candidates.T + self.bias
 
     def pairwise(self, queries: Tensor, candidates: Tensor) -> Tensor:
         """The score of each query with a candidate of its own, float [B]."""
+        if not self.products:
+            raise InputError(f"{type(self).__name__} has its own compare, and needs pairwise, too")
         return (queries * candidates).sum(1) + self.bias
+
+    @contextmanager
+    def encoding(self) -> Iterator[None]:
+        """What is around each step, and around all ranks."""
+        yield
 
 
 class DistMult(Scorer):
@@ -160,8 +168,6 @@ class TransE(Scorer):
         tensor(True)
     """
 
-    products = False
-
     def query(self, entity: Tensor, relation: Tensor) -> Tensor:
         """h + r."""
         query: Tensor = self.entities(entity) + self.relations(relation)
@@ -228,8 +234,6 @@ class RotatE(Scorer):
         >>> model.compare(q, model.candidates()).max() <= 0
         tensor(True)
     """
-
-    products = False
 
     def __init__(self, n_entities: int, n_relations: int, dim: int, **options: Any) -> None:
         super().__init__(n_entities, n_relations, dim, **options)
@@ -339,8 +343,7 @@ class LinkContrast(Draws, nn.Module):
     read. Every method takes positives ``"view"`` here: the one answer of the query.
 
     Args:
-        scorer: a :class:`Scorer`, or a module of your own with its methods. A context manager
-            ``encoding()``, if it has one, is around each step, and around all ranks.
+        scorer: the model.
         links: the set; its training facts are what label-aware methods leave out of the negatives,
             and its names are what ``fit`` and ``predict`` compare those of another set with.
         method: a name of ``METHODS``; ignored if ``loss`` is given.
@@ -371,7 +374,7 @@ class LinkContrast(Draws, nn.Module):
 
     def __init__(
         self,
-        scorer: nn.Module,
+        scorer: Scorer,
         links: LinkSet,
         *,
         method: str = "hscl",
@@ -393,7 +396,7 @@ class LinkContrast(Draws, nn.Module):
             check_at_least("candidates", candidates, 1)
         check_number("n3", n3, least=0)
         check_scorer(scorer, links)
-        self.scorer: Any = scorer
+        self.scorer = scorer
         self.n_candidates, self.rare, self.n3 = candidates, rare, n3
         self._links = links
         self._known = links.training_facts
@@ -407,7 +410,7 @@ class LinkContrast(Draws, nn.Module):
 
         On a GPU it waits for the device where candidates are drawn or known facts left out.
         """
-        with encoding(self.scorer):
+        with self.scorer.encoding():
             return self._loss(batch)
 
     def _loss(self, batch: Queries) -> Tensor:
@@ -436,15 +439,15 @@ class LinkContrast(Draws, nn.Module):
         candidates, answers = self.scorer.candidates(entities), None
         if "repeated" in options:  # the answer of each query stands before what is drawn
             answers = self.scorer.candidates(batch.answer)
-            right = _pairwise(self.scorer, query, answers)
-            scores = torch.cat([right[:, None], _compare(self.scorer, query, candidates)], 1)
+            right = self.scorer.pairwise(query, answers)
+            scores = torch.cat([right[:, None], self.scorer.compare(query, candidates)], 1)
             value: Tensor = self.loss.scored(scores, positives, **options)
-        elif _are_products(self.scorer):
+        elif self.scorer.products:
             value = self.loss.against(
-                query, candidates, positives, bias=_bias(self.scorer), **options
+                query, candidates, positives, bias=self.scorer.bias, **options
             )
         else:
-            value = self.loss.scored(_compare(self.scorer, query, candidates), positives, **options)
+            value = self.loss.scored(self.scorer.compare(query, candidates), positives, **options)
         if self.n3:
             value = value + self.n3 * self._cubes(batch, answers)
         return value
@@ -601,53 +604,33 @@ class LinkContrast(Draws, nn.Module):
 def check_scorer(scorer: Any, links: LinkSet) -> None:
     """Refuse a model of another number of entities or relations than a set has.
 
-    One of your own is asked a query, the last entity's for the heads of the last relation.
-
     Raises:
-        InputError: for such a model; says both numbers.
+        InputError: for such a model, or what is no :class:`Scorer`.
     """
-    n_entities, n_relations = links.n_entities, links.n_relations
-    if isinstance(scorer, Scorer):
-        sizes = scorer.entities.num_embeddings, scorer.relations.num_embeddings // 2
-        if sizes != (n_entities, n_relations):
-            raise InputError(
-                f"{type(scorer).__name__} is of {sizes[0]:,} entities and {sizes[1]:,} relations, "
-                f"and {links.name} has {n_entities:,} and {n_relations:,}"
-            )
-        return
-    device = next((weight.device for weight in scorer.parameters()), links.train.device)
-    last = (n_entities - 1, 2 * n_relations - 1, 0)
-    asked = Queries(*(torch.tensor([index], device=device) for index in last))
-    with calling_own(
-        f"{type(scorer).__name__} fails on a query of entity {last[0]} and relation {last[1]}"
-    ):
-        shape = scores_of(scorer, asked).shape
-    if shape != (1, n_entities):
+    if not isinstance(scorer, Scorer):
+        raise InputError(f"a scorer is a gcl_hard.links.Scorer, got {type(scorer).__name__}")
+    sizes = scorer.entities.num_embeddings, scorer.relations.num_embeddings // 2
+    if sizes != (links.n_entities, links.n_relations):
         raise InputError(
-            f"{type(scorer).__name__} must score a query with all {n_entities} entities, "
-            f"[1, {n_entities}], got {[*shape]}"
+            f"{type(scorer).__name__} is of {sizes[0]:,} entities and {sizes[1]:,} relations, "
+            f"and {links.name} has {links.n_entities:,} and {links.n_relations:,}"
         )
 
 
-def scores_of(scorer: Any, queries: Queries) -> Tensor:
-    """Scores of queries by a :class:`Scorer` against all entities, [B, E], in evaluation mode."""
-    with evaluating(scorer), encoding(scorer):
-        return encoded_scores(scorer, queries)
-
-
-def encoded_scores(scorer: Any, queries: Queries) -> Tensor:
-    """The same inside of :func:`encoding`, in the mode that the model is in."""
-    scores, close = _Entities(scorer).scores(queries)
+def scores_of(scorer: Scorer, queries: Queries) -> Tensor:
+    """Scores of queries by a model against all entities, [B, E], in evaluation mode."""
+    with evaluating(scorer), scorer.encoding():
+        scores, close = _Entities(scorer).scores(queries)
     if close is not None:
         scores[close.rows, close.columns] = close.scores.to(scores.dtype)
     return scores
 
 
-def ranked_scores(scorer: Any) -> Callable[[Queries], Tensor]:
+def ranked_scores(scorer: Scorer) -> Callable[[Queries], Tensor]:
     """A function from queries to scores that give right answers the ranks of double precision.
 
-    As :func:`encoded_scores`, but of the candidates that rounding leaves open those above the right
-    answer have the score ∞, those below −∞, and those level its own.
+    As :func:`scores_of` inside of ``scorer.encoding()``, but of the candidates that rounding leaves
+    open those above the right answer have the score ∞, those below −∞, and those level its own.
     """
     entities = _Entities(scorer)
 
@@ -675,13 +658,18 @@ class _Close(NamedTuple):
 class _Entities:
     """All entities as a model's candidates."""
 
-    def __init__(self, scorer: Any) -> None:
+    def __init__(self, scorer: Scorer) -> None:
         self.scorer, self.candidates = scorer, scorer.candidates()
-        self.longest: Tensor | None = None
-        names = {"compare", "rounding_window"}
-        kinds = (names & vars(kind).keys() for kind in type(scorer).__mro__)
-        if names == next(filter(None, kinds), None):  # of the class whose `compare` it is about
-            self.longest = torch.linalg.vector_norm(self.candidates, dim=1).max()
+
+    @cached_property
+    def longest(self) -> Tensor:
+        """The largest norm of a candidate."""
+        return torch.linalg.vector_norm(self.candidates, dim=1).max()
+
+    @cached_property
+    def exact(self) -> Scorer:
+        """The model in double precision."""
+        return deepcopy(self.scorer).double()
 
     def scores(self, queries: Queries) -> tuple[Tensor, _Close | None]:
         """Scores [B, E], and the candidates that rounding leaves open, compared once more."""
@@ -689,8 +677,8 @@ class _Entities:
         answer = queries.answer.clamp(0, len(self.candidates) - 1)
         queries = queries._replace(answer=answer)
         query = self.scorer.query(queries.entity, queries.relation)
-        scores = _compare(self.scorer, query, self.candidates)
-        if self.longest is None:
+        scores = self.scorer.compare(query, self.candidates)
+        if not isinstance(self.scorer, TransE) or type(self.scorer).compare is not TransE.compare:
             return scores, None
         right = scores.gather(1, queries.answer[:, None])[:, 0]
         window = self.scorer.rounding_window(query, self.longest, right)
@@ -707,75 +695,14 @@ class _Entities:
 
     def _exactly(self, queries: Queries, rows: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
         """Scores of pairs, and those of their right answers, in double precision."""
-        scorer = self.scorer
-        with _in_double(scorer):
-            query = scorer.query(queries.entity, queries.relation).double()
-            answers = _pairwise(scorer, query, scorer.candidates(queries.answer).double())
-            size = max(1, CLOSE // query.shape[1])
-            scores = [
-                _pairwise(scorer, query[i], scorer.candidates(j).double())
-                for i, j in zip(torch.split(rows, size), torch.split(columns, size), strict=True)
-            ]
+        query = self.exact.query(queries.entity, queries.relation)
+        answers = self.exact.pairwise(query, self.exact.candidates(queries.answer))
+        size = max(1, CLOSE // query.shape[1])
+        scores = [
+            self.exact.pairwise(query[i], self.exact.candidates(j))
+            for i, j in zip(torch.split(rows, size), torch.split(columns, size), strict=True)
+        ]
         return torch.cat(scores), answers[rows]
-
-
-@contextmanager
-def _in_double(scorer: nn.Module) -> Iterator[None]:
-    """Rows of tables in double precision, where a model is made of tables alone."""
-    layers = [layer for layer in scorer.modules() if [*layer.parameters(recurse=False)]]
-    tables = all(isinstance(layer, nn.Embedding) for layer in layers)
-    hooks = [
-        layer.register_forward_hook(lambda _table, _ids, rows: rows.double())
-        for layer in layers
-        if tables
-    ]
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
-
-
-@contextmanager
-def encoding(scorer: Any) -> Iterator[None]:
-    """What a model has around each step, and around all ranks."""
-    around = getattr(scorer, "encoding", nullcontext)
-    with around():
-        yield
-
-
-def _bias(scorer: Any) -> float:
-    """A number that a model adds to its scores; parameters are its own affair."""
-    bias = getattr(scorer, "bias", 0.0)
-    return float(bias) if isinstance(bias, int | float) else 0.0
-
-
-def _are_products(scorer: Any) -> bool:
-    """Whether a module says nothing else of how scores are made."""
-    return bool(getattr(scorer, "products", not hasattr(scorer, "compare")))
-
-
-def _compare(scorer: Any, queries: Tensor, candidates: Tensor) -> Tensor:
-    scores: Tensor
-    if hasattr(scorer, "compare"):
-        scores = scorer.compare(queries, candidates)
-    else:
-        scores = queries @ candidates.T + _bias(scorer)
-    return scores
-
-
-def _pairwise(scorer: Any, queries: Tensor, candidates: Tensor) -> Tensor:
-    scores: Tensor
-    if hasattr(scorer, "pairwise"):
-        scores = scorer.pairwise(queries, candidates)
-    elif _are_products(scorer):
-        scores = (queries * candidates).sum(1) + _bias(scorer)
-    else:
-        raise InputError(
-            f"{type(scorer).__name__} compares queries and candidates by a function of its own: "
-            f"give it pairwise(queries, candidates), too, or take the pool batch or all"
-        )
-    return scores
 
 
 def _index(kind: str, name: str | None, names: tuple[str, ...]) -> int:

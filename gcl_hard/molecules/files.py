@@ -8,7 +8,7 @@ import hashlib
 import math
 import warnings
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -53,7 +53,6 @@ class MoleculeData:
         test: bool [G], the test part where the file has a column ``split``, else None.
         valid: bool [G], the validation part where that column names one, else None.
         cliffs: bool [G], which have an activity-cliff partner (column ``cliff_mol``), else None.
-        unread_split: why the column ``split`` is not used, where it holds other words, else None.
     """
 
     molecules: Molecules
@@ -61,7 +60,6 @@ class MoleculeData:
     test: NDArray[np.bool_] | None = None
     valid: NDArray[np.bool_] | None = None
     cliffs: NDArray[np.bool_] | None = None
-    unread_split: str | None = None
 
 
 def load_molecules(
@@ -77,7 +75,6 @@ def load_molecules(
     limit: int | None = None,
     jobs: int = 1,
     progress: Progress | None = None,
-    on_columns: Callable[[str], Any] | None = None,
 ) -> MoleculeData:
     """A set of molecules by name, or of a CSV file of your own.
 
@@ -98,8 +95,6 @@ def load_molecules(
         limit: only the first so many rows; None for all.
         jobs: processes that parse.
         progress: called with the number of SMILES parsed since the last call.
-        on_columns: called, before molecules are parsed, with a line that says what the columns of
-            a file are taken for.
 
     Returns:
         The set, on the CPU.
@@ -120,21 +115,14 @@ def load_molecules(
     name = name_or_path(name, data_dir=data_dir, cache_dir=cache_dir)
     if is_file(name):
         kind: Kind | None = "unlabelled" if unlabelled else None
-        return read_molecules(
-            name, smiles=smiles, ids=ids, targets=targets, kind=kind, on_columns=on_columns,
-            **options,
-        )  # fmt: skip
+        return read_molecules(name, smiles=smiles, ids=ids, targets=targets, kind=kind, **options)
     for option, column in (("targets", targets), ("smiles", smiles), ("ids", ids)):
         if column is not None:
             raise InputError(f"{option} names columns of your own file, and {name} is a known set")
     source = SOURCES[name]
     path = locate(name, data_dir=data_dir, download=download, cache_dir=cache_dir)
-    columns = _header(path)
-    target_columns = [column for column in columns if column in source.target] or None
-    return read_molecules(
-        path, name=name, targets=target_columns, kind=source.kind, on_columns=on_columns,
-        **options,
-    )  # fmt: skip
+    target_columns = [column for column in _header(path) if column in source.target] or None
+    return read_molecules(path, name=name, targets=target_columns, kind=source.kind, **options)
 
 
 def locate(
@@ -184,7 +172,6 @@ def read_molecules(
     jobs: int = 1,
     progress: Progress | None = None,
     cache_dir: str | Path | None = None,
-    on_columns: Callable[[str], Any] | None = None,
 ) -> MoleculeData:
     """Molecules of a CSV file, which may be gzipped.
 
@@ -202,8 +189,6 @@ def read_molecules(
         jobs: processes that parse.
         progress: called with the number of SMILES parsed since the last call.
         cache_dir: root of the cache.
-        on_columns: called, before molecules are parsed, with a line that says what the columns are
-            taken for.
 
     Raises:
         InputError: for a file that cannot be read, without such columns, with two of one name,
@@ -228,9 +213,6 @@ def read_molecules(
     # Millions of SMILES alone are not held, nor read where the cache has their molecules.
     held = [*rows] if len(read) > 1 else []
     table = {name: [row[i] for row in held] for i, name in enumerate(read)}
-    if on_columns is not None:
-        numbers = [column for column in wanted if targets or any(map(_is_known, table[column]))]
-        on_columns(f"{path.name}: {columns.described(numbers)}")
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     molecules = from_smiles(
@@ -250,19 +232,15 @@ def read_molecules(
         key: np.char.lower(np.char.strip(np.array(table[column])[at]))
         for key, column in columns.special.items()
     }
-    part, unread = special.get("split"), None
+    part = special.get("split")
     if part is not None and not (usual := np.isin(part, (*TRAIN, *VALID, *TEST))).all():
-        row = int(at[usual.argmin()])
-        unread = (
-            f"{path}, column split, row {row + 1}: {str(part[usual.argmin()])!r} is none of "
-            f"{TRAIN[0]}, {VALID[0]} and {TEST[0]}"
+        raise InputError(
+            f"{path}, column split, row {at[usual.argmin()] + 1}: {str(part[usual.argmin()])!r} is "
+            f"none of {TRAIN[0]}, {VALID[0]} and {TEST[0]}: correct it, or rename the column"
         )
-        part = None
-        if wanted:
-            warnings.warn(f"{unread}, so that the column is not used", stacklevel=2)
     valid = None if part is None else np.isin(part, VALID)
     return MoleculeData(
-        molecules, kind or "unlabelled", unread_split=unread,
+        molecules, kind or "unlabelled",
         test=None if part is None else np.isin(part, TEST),
         valid=valid if valid is not None and valid.any() else None,
         cliffs=np.isin(special["cliff_mol"], CLIFF) if "cliff_mol" in special else None,
@@ -292,18 +270,6 @@ class _Columns(NamedTuple):
         ids = [self.ids] if self.ids else []
         return [*dict.fromkeys([self.smiles, *self.targets, *ids, *self.special.values()])]
 
-    def described(self, targets: Sequence[str]) -> str:
-        """What the columns are taken for, of which these targets hold numbers."""
-        taken = (self.smiles, self.ids, *targets, *self.special.values())
-        left = [name or "one without a name" for name in self.all if name not in taken]
-        parts = [
-            f"SMILES from {self.smiles}",
-            f"ids from {self.ids}" if self.ids else "ids are the rows' numbers",
-            f"targets from {', '.join(targets)}" if targets else "no targets",
-            *[f"not read: {', '.join(left)}"] * bool(left),
-        ]
-        return "; ".join(parts)
-
 
 def _columns(
     path: Path, *, smiles: str | None, ids: str | None, targets: Sequence[str] | None,
@@ -319,7 +285,7 @@ def _columns(
             f"{path} has no column {smiles or ' or '.join(SMILES)} of SMILES, it has "
             f"{', '.join(columns)}: name it by smiles (--smiles COLUMN)"
         )
-    special = {name: by_name[name] for name in SPECIAL if name in by_name}
+    special = {} if unlabelled else {name: by_name[name] for name in SPECIAL if name in by_name}
     for column in (*(targets or ()), *([ids] if ids else ())):
         if column not in columns:
             raise unknown(f"column of {path.name}", column, [*dict.fromkeys(columns)])
@@ -395,12 +361,6 @@ def _number(text: str) -> float | None:
         return None if "_" in text else float(text)  # Python reads the name 1_2 as 12
     except ValueError:
         return None
-
-
-def _is_known(text: str) -> bool:
-    """Whether a cell is a number, or yes or no in words."""
-    number = _number(WORDS.get(text.strip().casefold(), text.strip()))
-    return number is not None and not math.isnan(number)
 
 
 def _kind(y: NDArray[np.float64]) -> Kind:

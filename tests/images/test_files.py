@@ -21,7 +21,8 @@ from torchvision import datasets as tv
 
 from gcl_hard.errors import InputError
 from gcl_hard.images import KNOWN, has_dataset
-from gcl_hard.images.datasets import Split, load, locate
+from gcl_hard.images.datasets import Split, load
+from gcl_hard.images.files import locate
 from tests.images.sets import NOWHERE, pixels, rng, same, set_url, write
 from tests.said import says
 
@@ -129,7 +130,7 @@ def test_stl10_is_read_as_torchvision_lays_it_out(
     assert list(image_set.splits) == ["train", "test"]
     assert same(image_set.split("train"), written["train"], range(10))
     assert same(image_set.split("test"), written["test"], [9, 0, 1, 2, 3])
-    assert (image_set.size, image_set.n_classes, image_set.whole) == ((96, 96), 10, False)
+    assert (image_set.size, image_set.n_classes) == ((96, 96), 10)
     image_set = load("STL10", data_dir=mirror, splits=("train+unlabeled", "unlabeled"))
     assert same(image_set.split("unlabeled"), written["unlabeled"], [-1] * 3)
     both = np.concatenate([written["train"], written["unlabeled"]])
@@ -185,11 +186,7 @@ def levels(split: Split) -> list[int]:
 def test_tiny_imagenet_is_read_from_its_folders(tiny: Path) -> None:
     image_set = load("tiny-imagenet", data_dir=tiny.parent)
     train, test = image_set.split("train"), image_set.split("test")
-    assert (image_set.size, image_set.class_names, image_set.whole) == (
-        (64, 64),
-        ("n01", "n02", "n03"),
-        True,
-    )
+    assert (image_set.size, image_set.class_names) == ((64, 64), ("n01", "n02", "n03"))
     assert (levels(train), train.labels.tolist()) == ([0, 20, 40, 60, 80, 100], [0, 0, 1, 1, 2, 2])
     assert (levels(test), test.labels.tolist()) == ([120, 140, 160], [1, 0, 2])
 
@@ -224,13 +221,6 @@ def test_tiny_imagenet_is_decoded_once_until_it_changes(
     # a mirror's copy is not the cache's
     with pytest.raises(InputError, match=r"'TinyImageNet'(.|\n)*tiny-imagenet-200"):
         load("TinyImageNet")
-
-
-def test_tiny_imagenet_is_read_where_nothing_can_be_kept(tiny: Path, cache: Path) -> None:
-    cache.parent.mkdir()
-    cache.write_text("in the way")
-    assert len(load("TinyImageNet", data_dir=tiny.parent).split("train")) == 6
-    assert cache.read_text() == "in the way"
 
 
 def test_faults_of_tiny_imagenet_are_named(tiny: Path) -> None:
@@ -441,41 +431,6 @@ def test_classes_without_a_split_are_split(photos: Path, tmp_path: Path) -> None
         path.unlink()
     with pytest.raises(InputError, match=r"\b7 images\b.*train/.*test/"):
         load("flat", data_dir=photos, cache_dir=tmp_path / "cache")
-
-
-def test_all_damaged_images_are_named_at_once(photos: Path, tmp_path: Path) -> None:
-    damaged = [
-        photos / "pets" / part for part in ("train/cat/1.png", "train/dog/3.png", "val/dog/1.png")
-    ]
-    for path in damaged:  # below the header, which tells the size
-        path.write_bytes(path.read_bytes()[:45])
-    with pytest.raises(InputError) as caught:
-        load("pets", data_dir=photos, cache_dir=tmp_path)
-    lines = str(caught.value).splitlines()
-    named = [line.partition(" cannot")[0] for line in lines if " cannot" in line]
-    assert sorted(named) == sorted(map(str, damaged))
-
-
-def test_a_class_may_have_folders_of_its_own(photos: Path, tmp_path: Path) -> None:
-    for split in ("train", "val"):
-        for name in ("cat", "dog"):
-            folder = photos / "pets" / split / name
-            (folder / "b" / "c").mkdir(parents=True)
-            (folder / ".hidden").mkdir()
-            (folder / "0.bmp").rename(folder / "b" / "c" / "0.bmp")
-            shutil.copy(folder / "1.png", folder / ".hidden" / "1.png")
-    image_set = load("pets", data_dir=photos, cache_dir=tmp_path / "cache")
-    listed = tv.ImageFolder(
-        str(photos / "pets" / "train"), is_valid_file=lambda file: ".hidden" not in file
-        and Path(file).suffix in (".png", ".bmp"),
-    )  # fmt: skip
-    shades = [(*image.getpixel((0, 0))[:2], label) for image, label in listed]
-    train = image_set.split("train")
-    assert [
-        (*image[:2, 0, 0].tolist(), label)
-        for image, label in zip(train.images, train.labels.tolist(), strict=True)
-    ] == shades
-    assert len(shades) == 12
 
 
 def test_a_single_small_image_is_named(photos: Path, tmp_path: Path) -> None:

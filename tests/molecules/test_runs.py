@@ -135,18 +135,6 @@ def test_a_constant_added_to_all_targets_changes_no_error(method: str, tmp_path:
     assert scores[1:] == pytest.approx([scores[0]] * 2, rel=1e-3)
 
 
-@pytest.mark.filterwarnings("ignore:.*column split")
-def test_a_split_of_other_words_is_refused_where_it_is_used(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = write(tmp_path, "cliffs")
-    path.write_text(path.read_text().replace(",train", ",external", 1))
-    command = ["--dataset", str(path), "--method=ecfp", "--output", str(tmp_path / "out")]
-    assert main(command) == 2
-    assert says(capsys.readouterr().err, "'external'", "train", "valid", "test")
-    assert main([*command, "--split=scaffold"]) == 0
-
-
 def mirrored(folder: Path) -> Path:
     """Two diastereomers of each of several fused rings, and others without stereo centres."""
     rings = [
@@ -495,17 +483,6 @@ def test_a_file_that_cannot_be_scored_is_refused(
     command = ["--dataset", str(path), "--method=ecfp", "--output", str(tmp_path / "results")]
     assert main(command) == 2
     assert says(capsys.readouterr().err, *facts)
-
-
-def test_a_files_own_parts_are_used(tmp_path: Path) -> None:
-    path = tmp_path / "mine.csv"
-    parts = ["train"] * 50 + ["Valid"] * 15 + ["TEST"] * 15
-    rows = [f"{s},{len(s)}.5,{part}" for s, part in zip(SMILES, parts, strict=True)]
-    path.write_text("\n".join(["smiles,y,split", *rows]) + "\n")
-    split = Labelled(read_molecules(path)).split("given")
-    assert [part.tolist() for part in split] == [
-        [*range(50)], [*range(50, 65)], [*range(65, 80)]
-    ]  # fmt: skip
 
 
 def test_a_kernel_of_a_large_set_is_computed_only_if_it_is_asked_for(
