@@ -14,20 +14,15 @@ from numpy.lib.npyio import NpzFile
 
 from gcl_hard.errors import InputError, check_option
 from gcl_hard.files import locating
-from gcl_hard.files.io import array_of, cache_root, opened_npz, reading, texts_of
+from gcl_hard.files.io import array_of, opened_npz, reading, texts_of
 from gcl_hard.files.locating import Download, Wanted
 from gcl_hard.images import KNOWN, Layout, canonical_name, in_folder
 from gcl_hard.images.decoding import Arrays, Labels, Stored, decoded
-from gcl_hard.images.folders import UNLABELLED, Listed, list_images, list_unlabelled
+from gcl_hard.images.folders import UNLABELLED, Listed, list_images
 
 DIGIT_LEVELS = 16  # grey levels of scikit-learn's digits above 0
 SPLIT_SEED, TEST_SHARE = 0, 0.2
 PLAIN = ("train", "test")
-
-
-def cache_folder(cache_dir: str | Path | None = None) -> Path:
-    """The cache's folder of image sets: ``images`` under the cache root."""
-    return cache_root(cache_dir) / "images"
 
 
 def locate(
@@ -266,31 +261,6 @@ def from_class_folders(
     return {split: arrays[split] for split in splits}, listing.names
 
 
-def from_folder(
-    path: Path, cache: Path, *, side: int | None, classes: bool, whole: bool
-) -> tuple[Arrays, tuple[str, ...]]:
-    """The images of a folder as one split, ``train`` or ``all``.
-
-    Args:
-        path: the folder.
-        cache: as for :func:`~gcl_hard.images.decoding.decoded`.
-        side: side that images are scaled and cropped to; by default the shortest side of all.
-        classes: whether its subfolders are classes.
-        whole: whether test images are also read.
-    """
-    listing = list_images(path) if classes else list_unlabelled(path, whole=whole)
-    for note in listing.notes:
-        warnings.warn(note, stacklevel=2)
-    if classes and not listing.names:
-        raise InputError(
-            f"{path} has no class folders: give labels in a file (--labels), or use a method "
-            f"without labels, such as hucl"
-        )
-    name = "train" if "train" in listing.parts else "all"
-    arrays = decoded({name: listing.parts[name]}, path, cache, name=path.name, scale_to=side)
-    return arrays, listing.names
-
-
 def _text(file: Path) -> str:
     if not file.is_file():
         raise InputError(f"there is no {file}: unpack TinyImageNet again")
@@ -355,10 +325,11 @@ def read_labels(path: Path, files: Sequence[str]) -> tuple[list[int], tuple[str,
         if None in (*row, *row.values()):
             raise InputError(f"{path}, line {number}: expected {len(columns)} columns")
         name, label = row["file"].strip(), row["label"].strip()
-        if len(matches := positions[name]) != 1:
-            problem = "the name of several images: give its path" if matches else "no image"
+        if len(positions[name]) != 1:
+            problem = "the name of several images: give its path" if positions[name] else "no image"
             raise InputError(f"{path}, line {number}: {name} is {problem}")
-        if (other := label_of.setdefault(*matches, label)) != label:
+        (image,) = positions[name]
+        if (other := label_of.setdefault(image, label)) != label:
             raise InputError(f"{path}, line {number}: {name} is {label!r}, but {other!r} above")
     classes = tuple(sorted({label for label in label_of.values() if label}))
     number_of = {name: k for k, name in enumerate(classes)}

@@ -498,51 +498,44 @@ class LinkContrast(Draws, nn.Module):
         cubes: list[Tensor] = [rows.abs().pow(3).sum() for rows in vectors]
         return torch.stack(cubes).sum() / batch.number
 
-    def check_data(self, data: Any, *, more: bool = False) -> None:
+    def check_data(self, data: Any) -> None:
         """Refuse a set with other names than that of the model, or with them in another order.
 
         Args:
             data: a set; what is none has no names, and is not checked.
-            more: whether its names may go on after those of the model.
 
         Raises:
-            InputError: for such a set; says which name differs first.
+            InputError: for such a set.
         """
         if not isinstance(data, LinkSet):
             return
         for kind in ("entities", "relations"):
             known, names = getattr(self._links, kind), getattr(data, kind)
-            if names == known or (more and names[: len(known)] == known):
-                continue
-            raise InputError(
-                f"{data.name} is not the set of the model: its {len(names):,} {kind} are not the "
-                f"{len(known):,} of the model, or in another order, which "
-                f"LinkSet.from_triples(…, {kind}=) takes"
-            )
+            if names != known:
+                raise InputError(
+                    f"{data.name} is not the set of the model: its {len(names):,} {kind} are not "
+                    f"the {len(known):,} of the model, or in another order, which "
+                    f"LinkSet.from_triples(…, {kind}=) takes"
+                )
 
-    def scores(self, queries: Queries, links: LinkSet | None = None) -> Tensor:
-        """Scores of queries against the entities of the model, float [B, E], in evaluation mode.
+    def scores(self, queries: Queries) -> Tensor:
+        """Scores of queries against all entities, float [B, E], in evaluation mode.
 
         Args:
             queries: of entities and relations that the model has.
-            links: the set that numbers them, as of :meth:`predict`; that of the model if None.
 
         Raises:
-            InputError: for a set with other names, or a query of what the model does not have.
+            InputError: for a query of what the model does not have.
         """
-        ours = self._links
-        if links is not None:
-            self.check_data(links, more=True)
-        n = ours.n_relations if links is None else links.n_relations
-        heads, kinds = queries.relation // n, queries.relation % n
-        known = (queries.entity >= 0) & (queries.entity < ours.n_entities)
-        known &= (kinds < ours.n_relations) & (heads >= 0) & (heads < 2)
+        n_entities, n_relations = self._links.n_entities, self._links.n_relations
+        known = (queries.entity >= 0) & (queries.entity < n_entities)
+        known &= (queries.relation >= 0) & (queries.relation < 2 * n_relations)
         if not bool(known.all()):
             raise InputError(
-                f"query {int(known.long().argmin())} is not of the model's {ours.n_entities:,} "
-                f"entities and 2 × {ours.n_relations:,} relations"
+                f"query {int(known.long().argmin())} is not of the model's {n_entities:,} entities "
+                f"and 2 × {n_relations:,} relations"
             )
-        return scores_of(self.scorer, queries._replace(relation=kinds + heads * ours.n_relations))
+        return scores_of(self.scorer, queries)
 
     def predict(
         self,
@@ -557,8 +550,8 @@ class LinkContrast(Draws, nn.Module):
         """The k best answers to a question, by name.
 
         Args:
-            links: the set that the model was made of; or another with the same names in the same
-                order, whatever its facts, after which more may come that are no answers.
+            links: the set that the model was made of, or another with the same names in the same
+                order, whatever its facts.
             head: name of the head, or None to ask for it.
             relation: name of the relation.
             tail: name of the tail, where heads are asked for.
@@ -581,18 +574,18 @@ class LinkContrast(Draws, nn.Module):
         if (head is None) == (tail is None):
             raise InputError("give the head or the tail: the other one is what is asked for")
         check_at_least("k", k, 1)
-        self.check_data(links, more=True)
-        names = self._links.entities
+        self.check_data(links)
+        names = links.entities
         entity = _index("entity", tail if head is None else head, names)
-        r = _index("relation", relation, self._links.relations)
+        r = _index("relation", relation, links.relations)
         r += 0 if tail is None else links.n_relations
         device = next((weight.device for weight in self.parameters()), links.train.device)
         asked = Queries(*(torch.tensor([index], device=device) for index in (entity, r, 0)))
-        scores = self.scores(asked, links)[0].cpu()
+        scores = self.scores(asked)[0].cpu()
         if filtered:
             facts = links.training_facts
             _, known = facts.pairs(links.key(asked).to(facts.keys.device))
-            scores[known[known < len(names)].cpu()] = -torch.inf
+            scores[known.cpu()] = -torch.inf
         best = scores.topk(min(k, len(names)))
         return [
             (names[i], value)
@@ -664,7 +657,8 @@ class _Entities:
     @cached_property
     def longest(self) -> Tensor:
         """The largest norm of a candidate."""
-        return torch.linalg.vector_norm(self.candidates, dim=1).max()
+        norms: Tensor = torch.linalg.vector_norm(self.candidates, dim=1)
+        return norms.max()
 
     @cached_property
     def exact(self) -> Scorer:
@@ -673,7 +667,7 @@ class _Entities:
 
     def scores(self, queries: Queries) -> tuple[Tensor, _Close | None]:
         """Scores [B, E], and the candidates that rounding leaves open, compared once more."""
-        # Answers of a set that goes on after the names of the model may be no candidates.
+        # What is asked may be unknown.
         answer = queries.answer.clamp(0, len(self.candidates) - 1)
         queries = queries._replace(answer=answer)
         query = self.scorer.query(queries.entity, queries.relation)

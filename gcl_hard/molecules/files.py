@@ -8,12 +8,12 @@ import hashlib
 import math
 import warnings
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,8 @@ from gcl_hard.molecules.data import Molecules, Progress, from_smiles
 
 SITE = "https://deepchemdata.s3-us-west-1.amazonaws.com/datasets"
 """Where MoleculeNet's files are."""
+ELSEWHERE = "github.com/molecularsets/moses (data/train.csv) or github.com/molML/MoleculeACE"
+"""Where the others are."""
 SMILES = ("smiles", "canonical_smiles", "mol")
 """Columns that SMILES are looked for in, in any case."""
 OTHERS = ("mol_id", "exp_mean [nM]")
@@ -139,25 +141,19 @@ def locate(
     """
     source = SOURCES[name]
     names = {file + end for file in (source.file, source.downloads) if file for end in ("", ".gz")}
-    url = f"{SITE}/{source.downloads}"
+    url = f"{SITE}/{source.downloads}" if source.downloads else ""
     wanted = Wanted(
         look=partial(in_folder, names=sorted(names)),
         lacks=lambda folder: f"no {source.file}, also not in its folders",
         headline=f"set of molecules {name!r} is not available",
-        put=[(url if source.downloads else _origin(name), source.file)],
+        put=[(url or f"{name} of {ELSEWHERE}", source.file)],
         hint="a CSV file of your own is named by its path",
-        download=Download(url, source.downloads) if source.downloads else None,
+        download=Download(url, source.downloads) if url else None,
     )
     places = locating.folders(
         "molecules", data_dir=data_dir, cache_dir=cache_dir, files="CSV files"
     )
     return locating.locate(wanted, places, download=download)
-
-
-def _origin(name: str) -> str:
-    if name == "MOSES":
-        return "data/train.csv of github.com/molecularsets/moses"
-    return f"{name}.csv of github.com/molML/MoleculeACE"
 
 
 def read_molecules(
@@ -203,22 +199,23 @@ def read_molecules(
         >>> found.kind, found.molecules.y.tolist(), found.molecules.tasks
         ('classes', [1, 0], ('active',))
     """
-    path = Path(path)
-    columns = _columns(
-        path, smiles=smiles, ids=ids, targets=[targets] if isinstance(targets, str) else targets,
-        unlabelled=kind == "unlabelled",
+    path, columns = Path(path), _header(Path(path))
+    read, wanted, in_any_case = _columns(
+        path, columns, smiles=smiles, ids=ids, unlabelled=kind == "unlabelled",
+        targets=[targets] if isinstance(targets, str) else targets,
     )  # fmt: skip
-    wanted, read = columns.targets, columns.read
-    rows = _rows(path, columns.all, read, limit)
+    positions = [columns.index(column) for column in read]
+    lines = islice(_lines(path), 1, None if limit is None else limit + 1)
+    rows = ([row[i] for i in positions] for row in lines)
     # Millions of SMILES alone are not held, nor read where the cache has their molecules.
     held = [*rows] if len(read) > 1 else []
     table = {name: [row[i] for row in held] for i, name in enumerate(read)}
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     molecules = from_smiles(
-        table[columns.smiles] if held else (row[0] for row in rows),
+        table[read[0]] if held else (row[0] for row in rows),
         name=name or path.name.partition(".")[0], jobs=jobs, progress=progress,
-        cache_dir=cache_dir, key=f"{digest} {columns.smiles} {limit}",
+        cache_dir=cache_dir, key=f"{digest} {read[0]} {limit}",
     )  # fmt: skip
     if ids:
         molecules = molecules.called(table[ids])
@@ -230,7 +227,7 @@ def read_molecules(
         )
     special = {
         key: np.char.lower(np.char.strip(np.array(table[column])[at]))
-        for key, column in columns.special.items()
+        for key, column in in_any_case.items()
     }
     part = special.get("split")
     if part is not None and not (usual := np.isin(part, (*TRAIN, *VALID, *TEST))).all():
@@ -247,60 +244,39 @@ def read_molecules(
     )  # fmt: skip
 
 
-class _Columns(NamedTuple):
-    """What the columns of a file are read for.
-
-    Attributes:
-        all: the names of all.
-        smiles: the column of SMILES.
-        ids: that of ids; None for the rows' numbers.
-        targets: those of targets.
-        special: ``split`` and ``cliff_mol``, in any case, by these names.
-    """
-
-    all: Sequence[str]
-    smiles: str
-    ids: str | None
-    targets: Sequence[str]
-    special: Mapping[str, str]
-
-    @property
-    def read(self) -> list[str]:
-        """The columns that are read, SMILES first."""
-        ids = [self.ids] if self.ids else []
-        return [*dict.fromkeys([self.smiles, *self.targets, *ids, *self.special.values()])]
-
-
 def _columns(
-    path: Path, *, smiles: str | None, ids: str | None, targets: Sequence[str] | None,
-    unlabelled: bool,
-) -> _Columns:  # fmt: skip
-    """What the columns of a file are read for, by their names."""
-    columns = _header(path)
+    path: Path, columns: Sequence[str], *, smiles: str | None, ids: str | None,
+    targets: Sequence[str] | None, unlabelled: bool,
+) -> tuple[list[str], list[str], dict[str, str]]:  # fmt: skip
+    """The columns that are read, that of SMILES first; those of targets; and ``split`` and
+    ``cliff_mol``, in any case, by these names.
+    """
     by_name = {name.casefold(): name for name in reversed(columns)}
-    named = smiles
-    smiles = named or next((by_name[name] for name in SMILES if name in by_name), None)
-    if smiles not in columns:
+    usual = next((by_name[name] for name in SMILES if name in by_name), None)
+    if (smiles or usual) not in columns:
         raise InputError(
             f"{path} has no column {smiles or ' or '.join(SMILES)} of SMILES, it has "
             f"{', '.join(columns)}: name it by smiles (--smiles COLUMN)"
         )
     special = {} if unlabelled else {name: by_name[name] for name in SPECIAL if name in by_name}
-    for column in (*(targets or ()), *([ids] if ids else ())):
+    named = [*(targets or ()), *([ids] if ids else ())]
+    for column in named:
         if column not in columns:
             raise unknown(f"column of {path.name}", column, [*dict.fromkeys(columns)])
-    others = {smiles, ids, *OTHERS, *special.values()}
+    first = smiles or str(usual)
+    others = {first, ids, *OTHERS, *special.values()}
     used = [*targets] if targets else [name for name in columns if name not in others]
     if not targets and columns.count("") > 1:
         used = [name for name in used if name]  # of commas at the ends of lines
-    read = _Columns(columns, smiles, ids, [] if unlabelled else [*dict.fromkeys(used)], special)
-    in_any_case = {*special.values(), *([] if named else [smiles])}
-    for name in read.read:
+    used = [] if unlabelled else [*dict.fromkeys(used)]
+    read = [*dict.fromkeys([first, *used, *named, *special.values()])]
+    in_any_case = {*special.values(), *([] if smiles else [first])}
+    for name in read:
         fold = str.casefold if name in in_any_case else str
         alike = [other for other in columns if fold(other) == fold(name)]
         if len(alike) > 1:
             raise InputError(f"{path} has several columns {' and '.join(alike)}: rename them")
-    return read
+    return read, used, special
 
 
 def _with_targets(
@@ -372,13 +348,15 @@ def _kind(y: NDArray[np.float64]) -> Kind:
     return "classes" if y.shape[1] == 1 and len(known) == len(y) else "tasks"
 
 
-def _lines(path: Path, n_columns: int | None = None) -> Iterator[list[str]]:
-    """The cells of each line of a CSV file, of this many columns unless it is blank."""
+def _lines(path: Path) -> Iterator[list[str]]:
+    """The cells of each line of a CSV file that is not blank, as many as its first line has."""
     opened: Any = gzip.open if path.suffix == ".gz" else open
+    n_columns = 0
     try:
         with opened(path, "rt", encoding="utf-8-sig", newline="") as text:
-            for row in (lines := csv.reader(text)):
-                if row and n_columns not in (None, len(row)):
+            for row in filter(None, lines := csv.reader(text)):
+                n_columns = n_columns or len(row)
+                if len(row) != n_columns:
                     raise InputError(
                         f"{path}, line {lines.line_num}: {len(row)} columns, expected {n_columns}"
                     )
@@ -393,11 +371,3 @@ def _header(path: Path) -> list[str]:
     if not header:
         raise InputError(f"{path} is empty; expected a line of column names")
     return [name.strip() for name in header]
-
-
-def _rows(
-    path: Path, columns: Sequence[str], wanted: Sequence[str], limit: int | None
-) -> Iterator[list[str]]:
-    at = [columns.index(column) for column in wanted]
-    lines = islice(_lines(path, len(columns)), 1, None if limit is None else limit + 1)
-    return ([row[j] for j in at] for row in lines if row)

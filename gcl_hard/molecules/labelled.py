@@ -50,10 +50,6 @@ class Labelled:
         large = len(self.split(self.split_name(config)).train) * self.y[:1].size > LARGE
         return config.probe or ("linear" if large else "kernel")
 
-    def is_too_large(self, config: MoleculeConfig) -> bool:
-        """Whether the set is too large for a kernel that the configuration reads."""
-        return "wl" in config.parts and self.probe_of(config) != "kernel"
-
     @property
     def classes(self) -> bool:
         """Whether targets are 0 and 1."""
