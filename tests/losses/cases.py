@@ -108,18 +108,14 @@ class Case:
         return loops.labelled(labels, labels, gap=gap, unknown=unknown)
 
 
-def betas() -> st.SearchStrategy[float]:
-    return st.sampled_from([0.0, 0.5, 1.0, 1.7, 10.0])
+ELEMENTWISE = [
+    *map(Exponential, (0.5, 1.0, 1.7, 10.0)), Threshold(0.1), Threshold(0.6), Uniform(),
+    Threshold(-1.0), Exponential(0.0), Custom(cubic),
+]  # fmt: skip
 
 
 def hardenings(*, elementwise: bool) -> st.SearchStrategy[Hardening]:
-    simple = st.one_of(
-        st.just(Uniform()),
-        betas().map(Exponential),
-        st.sampled_from([-1.0, 0.1, 0.6]).map(Threshold),
-        st.just(Custom(cubic)),
-    )
-    return simple if elementwise else simple | st.sampled_from(ROW_WISE)
+    return st.sampled_from(ELEMENTWISE if elementwise else [*ELEMENTWISE, *ROW_WISE])
 
 
 @st.composite
@@ -143,20 +139,19 @@ def label_settings(
 @st.composite
 def pair_weights(draw: Any, rows: int, columns: int) -> Any:
     """None, or log weights of some pairs, as a tensor."""
-    if not draw(st.booleans()):
+    if draw(st.sampled_from([True, True, False])):
         return None
     log_w = 2 * numbers(rows, columns, seed=draw(st.integers(0, 99)))
     return log_w.masked_fill(log_w < -2.5, -math.inf)
 
 
 @st.composite
-def losses_of_views(draw: Any) -> Case:
+def losses_of_views(draw: Any, admit: str) -> Case:
     """One to three views of items under any settings that go together, and what a loss is given."""
     n_items, n_views = draw(st.integers(2, 6)), draw(st.integers(1, 3))
     n_extra = draw(st.sampled_from([0, 0, 3]))
     objective = draw(st.sampled_from(["infonce", "infonce", "infonce", "jsd"]))
     infonce = objective == "infonce"
-    admit = draw(st.sampled_from(["others", "other_labels", "rest"]))
     scale = None if infonce else draw(st.sampled_from(["rank", "anchor", "cosine", "batch-max"]))
     hardening = draw(hardenings(elementwise=admit == "rest"))
     if isinstance(hardening, MixturePosterior) and scale in ("rank", "anchor"):
@@ -200,14 +195,12 @@ def losses_of_views(draw: Any) -> Case:
 
 
 @st.composite
-def losses_of_nodes(draw: Any) -> Case:
+def losses_of_nodes(draw: Any, scale: str | None) -> Case:
     """Nodes against graphs under any settings that go together."""
     n_graphs = draw(st.integers(2, 7))
     owners = draw(st.lists(st.integers(0, n_graphs - 1), min_size=1, max_size=12))
-    objective = draw(st.sampled_from(["infonce", "jsd", "jsd"]))
-    infonce = objective == "infonce"
+    infonce = scale is None
     admit = draw(st.sampled_from(["others", "other_labels", "rest"]))
-    scale = None if infonce else draw(st.sampled_from(["rank", "anchor", "cosine", "batch-max"]))
     hardening = draw(hardenings(elementwise=admit == "rest"))
     if isinstance(hardening, MixturePosterior) and scale in ("rank", "anchor"):
         hardening = Uniform()
@@ -217,7 +210,8 @@ def losses_of_nodes(draw: Any) -> Case:
     if incomplete and isinstance(hardening, Uniform | Exponential):
         prior = draw(st.sampled_from([None, 0.0, 0.2, 0.9]))
     loss: dict[str, Any] = of_loss | {
-        "objective": objective, "class_prior": prior, "detach_weights": draw(st.booleans()),
+        "objective": "infonce" if infonce else "jsd", "class_prior": prior,
+        "detach_weights": draw(st.booleans()),
         "detach_candidates": draw(st.sampled_from([False, False, True])),
         "reduction": draw(st.sampled_from(["anchors", "none"])),
     }  # fmt: skip
@@ -230,7 +224,7 @@ def losses_of_nodes(draw: Any) -> Case:
     if draw(st.booleans()):
         graphs[-1] = graphs[0]  # equal scores
     if draw(st.booleans()):
-        nodes = nodes + 2 * graphs[owners]  # the largest scores are those of own graphs
+        nodes = nodes + 9 * graphs[owners]  # the largest scores are those of own graphs
     sampler = {"admit": admit, "hardening": hardening, "pair_weights": weights} | of_sampler
     inputs = [nodes.requires_grad_(), graphs.requires_grad_()]
     batch = {"batch": torch.tensor(owners)}
@@ -246,7 +240,7 @@ def losses_of_scores(draw: Any) -> Case:
     infonce = objective == "infonce"
     admit = draw(st.sampled_from(["others", "other_labels"]))
     scale = None if infonce else draw(st.sampled_from(["score", "score", "rank", "anchor"]))
-    hardening = draw(st.just(Uniform()) | betas().map(Exponential))
+    hardening = draw(st.sampled_from([*map(Exponential, (1.0, 1.7, 0.0)), Uniform()]))
     reduction = draw(st.sampled_from(["anchors", "none"]))
     loss: dict[str, Any] = {
         "objective": objective, "reduction": reduction, "detach_weights": draw(st.booleans()),

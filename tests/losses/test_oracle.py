@@ -11,6 +11,7 @@ from unittest.mock import patch
 import pytest
 import torch
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import Tensor
 
 from gcl_hard.functional import fused, streaming, symmetric
@@ -61,10 +62,12 @@ def check(case: Case, rows: list[list[Tensor]], outputs: list[Any], inputs: list
         )
 
 
-@settings(max_examples=200)
-@given(case=losses_of_views())
-def test_views_equal_the_loops(case: Case) -> None:
+@pytest.mark.parametrize("admit", ["others", "other_labels", "rest"])
+@settings(max_examples=70)
+@given(data=st.data())
+def test_views_equal_the_loops(admit: str, data: st.DataObject) -> None:
     """By the table of all scores, in blocks, and by half of them where that applies."""
+    case = data.draw(losses_of_views(admit))
     n, extra = len(case.inputs[0]), case.batch.get("candidates")
     w = case.sampler["pair_weights"]
     table = loops.table_of_views(
@@ -83,10 +86,12 @@ def test_views_equal_the_loops(case: Case) -> None:
     check(case, case.oracle(table), outputs, [*case.inputs, *([] if extra is None else [extra])])
 
 
-@settings(max_examples=150)
-@given(case=losses_of_nodes())
-def test_nodes_against_graphs_equal_the_loops(case: Case) -> None:
-    """By the table of all scores, fused, and in blocks."""
+@pytest.mark.parametrize("scale", [None, "rank", "anchor", "cosine", "batch-max"])
+@settings(max_examples=40)
+@given(data=st.data())
+def test_nodes_against_graphs_equal_the_loops(scale: str | None, data: st.DataObject) -> None:
+    """By the table of all scores, fused, and in blocks; InfoNCE has no scale."""
+    case = data.draw(losses_of_nodes(scale))
     nodes, graphs = case.inputs
     w, batch = case.sampler["pair_weights"], case.batch["batch"]
     table = loops.table_of_nodes(

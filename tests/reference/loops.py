@@ -82,7 +82,7 @@ def hardness(scale: str, i: int, table: Table, rows: list[list[int]]) -> tuple[T
         return t, 1.0
     if scale == "cosine":
         size = (table.cosine[i] / t).detach()
-        return (t * size).clamp(-1, 1), 0.5
+        return t * size, 0.5
     if scale == "batch-max":
         m = max([abs(table.t[k, j].item()) for k, row in enumerate(rows) for j in row], default=0)
         return t / (m or math.inf), 0.5

@@ -103,7 +103,8 @@ def check(url: str, title: str, moment: Moments, name: SamplerName = "random") -
     assert {t.state for t in trials} <= {TrialState.COMPLETE, TrialState.FAIL}
     params = Counter(tuple(sorted(trials[number].params.items())) for number in complete)
     assert {*params.values()} == {1}
-    assert {t.params["beta"] for t in trials if t.user_attrs.get("grid")} == {1.0, 2.0}
+    grid = [trials[k].params["beta"] for k in complete if trials[k].user_attrs.get("grid")]
+    assert sorted(grid) == [1.0, 2.0]
     assert len(trials[-1].system_attrs.get(RETRIES, ())) <= len(moment.fatal)
     return moment.n
 
@@ -121,7 +122,7 @@ def test_a_journal_loses_no_trial(name: SamplerName, tmp_path: Path) -> None:
 def test_a_file_loses_no_trial_at_any_write(suffix: str, tmp_path: Path) -> None:
     url = url_of(str(tmp_path / f"s.{suffix}"), tmp_path, "")
     last = check(url, "undisturbed", Moments())
-    assert last > 60
+    assert last > 50
     for k in range(1, last + 1):
         check(url, f"killed at {k}", Moments(k))
         check(url, f"killed at {k} and soon again", Moments(k, k + 2))
