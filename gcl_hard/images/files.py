@@ -317,7 +317,7 @@ def read_labels(path: Path, files: Sequence[str]) -> tuple[list[int], tuple[str,
         lines = csv.DictReader(text)
         columns = [column.strip().casefold() for column in lines.fieldnames or ()]
         lines.fieldnames = columns
-        rows = [(lines.line_num, row) for row in lines]
+        rows = [(lines.reader.line_num, row) for row in lines]
     if (columns.count("file"), columns.count("label")) != (1, 1):
         raise InputError(f"{path} needs columns file and label, and has {', '.join(columns)}")
     label_of: dict[int, str] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, cast
 
@@ -37,10 +38,10 @@ from gcl_hard.links.files import load_links, locate
 from gcl_hard.links.models import (
     RGCN,
     SCORERS,
+    Entities,
     LinkContrast,
     Scorer,
     check_scorer,
-    ranked_scores,
     scores_of,
 )
 from gcl_hard.links.reversed_facts import reversals
@@ -239,7 +240,7 @@ def ranks(scorer: Any, data: LinkSet, part: Part) -> AnswerRanks:
     """
     if isinstance(scorer, Scorer):
         with evaluating(scorer), scorer.encoding():
-            return _ranks(ranked_scores(scorer), data, part)
+            return _ranks(partial(Entities(scorer).scores, ranked=True), data, part)
     return _ranks(scorer, data, part)
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -613,43 +613,11 @@ def check_scorer(scorer: Any, links: LinkSet) -> None:
 def scores_of(scorer: Scorer, queries: Queries) -> Tensor:
     """Scores of queries by a model against all entities, [B, E], in evaluation mode."""
     with evaluating(scorer), scorer.encoding():
-        scores, close = _Entities(scorer).scores(queries)
-    if close is not None:
-        scores[close.rows, close.columns] = close.scores.to(scores.dtype)
-    return scores
+        return Entities(scorer).scores(queries)
 
 
-def ranked_scores(scorer: Scorer) -> Callable[[Queries], Tensor]:
-    """A function from queries to scores that give right answers the ranks of double precision.
-
-    As :func:`scores_of` inside of ``scorer.encoding()``, but of the candidates that rounding leaves
-    open those above the right answer have the score ∞, those below −∞, and those level its own.
-    """
-    entities = _Entities(scorer)
-
-    def ranked(queries: Queries) -> Tensor:
-        scores, close = entities.scores(queries)
-        if close is not None:
-            level = scores[close.rows, queries.answer[close.rows]]
-            above, below = close.scores > close.answers, close.scores < close.answers
-            sides = level.masked_fill(above, math.inf).masked_fill(below, -math.inf)
-            scores[close.rows, close.columns] = sides
-        return scores
-
-    return ranked
-
-
-class _Close(NamedTuple):
-    """Candidates of which rounding leaves open whether they are above the right answer."""
-
-    rows: Tensor  # int64 [K]
-    columns: Tensor  # int64 [K]
-    scores: Tensor  # float64 [K]
-    answers: Tensor  # float64 [K], scores of the right answers
-
-
-class _Entities:
-    """All entities as a model's candidates."""
+class Entities:
+    """All entities as a model's candidates, inside of its ``encoding()``."""
 
     def __init__(self, scorer: Scorer) -> None:
         self.scorer, self.candidates = scorer, scorer.candidates()
@@ -665,16 +633,23 @@ class _Entities:
         """The model in double precision."""
         return deepcopy(self.scorer).double()
 
-    def scores(self, queries: Queries) -> tuple[Tensor, _Close | None]:
-        """Scores [B, E], and the candidates that rounding leaves open, compared once more."""
-        # What is asked may be unknown.
+    def scores(self, queries: Queries, *, ranked: bool = False) -> Tensor:
+        """Scores of queries, float [B, E].
+
+        Where rounding leaves open which candidates are above the right answer, these are compared
+        once more in double precision.
+
+        Args:
+            queries: the queries, whose answers may be unknown.
+            ranked: whether of such candidates those above the right answer have the score ∞, those
+                below −∞, and those level its own: the answer then has its rank in double precision.
+        """
         answer = queries.answer.clamp(0, len(self.candidates) - 1)
-        queries = queries._replace(answer=answer)
         query = self.scorer.query(queries.entity, queries.relation)
         scores = self.scorer.compare(query, self.candidates)
         if not isinstance(self.scorer, TransE) or type(self.scorer).compare is not TransE.compare:
-            return scores, None
-        right = scores.gather(1, queries.answer[:, None])[:, 0]
+            return scores
+        right = scores.gather(1, answer[:, None])[:, 0]
         window = self.scorer.rounding_window(query, self.longest, right)
         low, high = (end[:, None].to(scores.dtype) for end in window)
         # Sums of truth values go through int64, which takes ten times as long.
@@ -683,20 +658,19 @@ class _Entities:
         asked = (within > 1).nonzero()[:, 0]  # the answer itself is within
         some = scores[asked]
         rows, columns = ((some >= low[asked]) & (some <= high[asked])).nonzero(as_tuple=True)
-        return scores, _Close(
-            asked[rows], columns, *self._exactly(queries.at(asked), rows, columns)
-        )
-
-    def _exactly(self, queries: Queries, rows: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
-        """Scores of pairs, and those of their right answers, in double precision."""
+        rows = asked[rows]
         query = self.exact.query(queries.entity, queries.relation)
-        answers = self.exact.pairwise(query, self.exact.candidates(queries.answer))
+        answers = self.exact.pairwise(query, self.exact.candidates(answer))[rows]
         size = max(1, CLOSE // query.shape[1])
-        scores = [
+        close = torch.cat([
             self.exact.pairwise(query[i], self.exact.candidates(j))
             for i, j in zip(torch.split(rows, size), torch.split(columns, size), strict=True)
-        ]
-        return torch.cat(scores), answers[rows]
+        ])  # fmt: skip
+        if ranked:
+            level = right[rows].masked_fill(close > answers, math.inf)
+            close = level.masked_fill(close < answers, -math.inf)
+        scores[rows, columns] = close.to(scores.dtype)
+        return scores
 
 
 def _index(kind: str, name: str | None, names: tuple[str, ...]) -> int:

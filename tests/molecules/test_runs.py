@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -536,24 +535,6 @@ def test_what_is_joined_with_an_encoder_trains_it_once(
     first, second = (results(tmp_path / name) for name in ("one", "two"))
     again = [result.predicted for result in second if representation(config_of(result)) == joined]
     assert again == [result.predicted for result in first]
-
-
-@pytest.mark.slow
-@pytest.mark.exact
-def test_processes_give_the_results_of_one(tmp_path: Path) -> None:
-    command = ["--dataset", str(write(tmp_path, "cliffs")), "--method=untrained,scl,supervised",
-               "--joined=none,ecfp", "--epochs=2", "--seeds=2"]  # fmt: skip
-    by_jobs = {}
-    for jobs in (1, 2):
-        out = tmp_path / f"of-{jobs}"
-        assert main([*command, f"--jobs={jobs}", f"--output={out}"]) == 0
-        by_jobs[jobs] = [
-            replace(result, seconds_train=0.0, seconds_eval=0.0, finished="")
-            for result in results(out)
-        ]
-        assert not [*out.glob(".*")]
-    assert len(by_jobs[1]) == 10
-    assert by_jobs[1] == by_jobs[2]
 
 
 @pytest.mark.parametrize(
