@@ -208,7 +208,7 @@ def _labels_of(path: Path) -> list[Path]:
 def tiny_imagenet(path: Path) -> tuple[dict[str, Listed], tuple[str, ...]]:
     """The files of TinyImageNet, with ``val`` as test split, and its class names."""
     wnids, annotations = _labels_of(path)
-    names = tuple(sorted(_text(wnids).split()))
+    names = tuple(sorted(wnids.read_text("utf-8").split()))
     return {"train": _by_class(path, names), "test": _annotated(annotations, names)}, names
 
 
@@ -261,12 +261,6 @@ def from_class_folders(
     return {split: arrays[split] for split in splits}, listing.names
 
 
-def _text(file: Path) -> str:
-    if not file.is_file():
-        raise InputError(f"there is no {file}: unpack TinyImageNet again")
-    return file.read_text(encoding="utf-8", errors="replace")
-
-
 def _by_class(path: Path, names: Sequence[str]) -> Listed:
     """The training images with their classes."""
     listed: Listed = []
@@ -283,7 +277,7 @@ def _annotated(file: Path, names: Sequence[str]) -> Listed:
     """The validation images with their classes."""
     label_of = {wnid: label for label, wnid in enumerate(names)}
     listed: Listed = []
-    for number, line in enumerate(_text(file).splitlines(), start=1):
+    for number, line in enumerate(file.read_text("utf-8").splitlines(), start=1):
         words = line.split("\t")
         if len(words) < 2 or words[1] not in label_of:
             raise InputError(
