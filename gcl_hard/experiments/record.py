@@ -150,8 +150,9 @@ class RunResult:
         content = {f.name: getattr(self, f.name) for f in fields(self) if f.name in NAMES}
         content["scores"] = {name: _known(values) for name, values in self.scores.items()}
         content["validation"] = _known(self.validation)
-        content = _as_json({"schema_version": SCHEMA_VERSION, **content, **self.unknown})
-        return {**content, "digest": _digest(content)}
+        content = {"schema_version": SCHEMA_VERSION, **content, **self.unknown}
+        content = json.loads(json_text(content))  # tuples as lists
+        return {**content, "digest": digest_of(content)}
 
     @classmethod
     def read(cls, stored: Mapping[str, Any], *, checked: bool = False) -> RunResult:
@@ -169,7 +170,7 @@ class RunResult:
         digest = content.pop("digest", None)
         # Before the digest: a record with unknown settings is another version's.
         config = from_dict(content["config"], content.get("domain", ""), recorded=True)
-        if checked and digest != _digest(content):
+        if checked and digest != digest_of(content):
             raise ValueError("its content does not match its digest")
         del content["schema_version"]
         unknown = {name: content.pop(name) for name in [*content] if name not in NAMES}
@@ -366,18 +367,7 @@ def says_nothing(value: Any) -> bool:
 
 
 def digest_of(content: Mapping[str, Any]) -> str:
-    """Sixteen hexadecimal digits of a record, the same in any order of its fields and any form."""
-    return _digest(_as_json(content))
-
-
-def _as_json(content: Mapping[str, Any]) -> dict[str, Any]:
-    """A record as it is read from JSON."""
-    fields: dict[str, Any] = json.loads(json_text(content))
-    return fields
-
-
-def _digest(content: Mapping[str, Any]) -> str:
-    """The digest of a record as read from JSON."""
+    """Sixteen hexadecimal digits of a record as read from JSON, in any order of its fields."""
     stated = {name: value for name, value in content.items() if not says_nothing(value)}
     text = json.dumps(stated, sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
