@@ -608,7 +608,7 @@ def test_a_scorer_has_the_entities_and_relations_of_its_set() -> None:
         (lambda: DistMult(3, 1, dim=0), r"dim\b.*at least 1"),
         (lambda: LinkContrast(DistMult(7, 2, 4), facts(), candidates=0), r"candidates\b"),
         (lambda: LinkContrast(DistMult(7, 2, 4), facts(), n3=-1), r"n3\b"),
-        (lambda: LinkContrast(DistMult(7, 2, 4), facts(), positives="class"), r'positives="view"'),
+        (lambda: LinkContrast(DistMult(7, 2, 4), facts(), positives="class"), r"positives='class'"),
         (lambda: LinkContrast(DistMult(7, 2, 4), facts(), method="hcl"), r"class_prior"),
     ],
 )
