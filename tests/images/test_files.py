@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
-import re
 import shutil
 import tarfile
 import warnings
@@ -274,23 +273,6 @@ def test_cifar_is_downloaded_into_the_cache_once(
     assert same(load("CIFAR10").split("train"), *written["train"])
 
 
-def test_tiny_imagenet_is_downloaded_whole_or_not_at_all(
-    site: tuple[Path, str], cache: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder, address = site
-    archive = Path(shutil.make_archive(str(folder / "tiny"), "zip", tiny.parent))
-    set_url(monkeypatch, "TinyImageNet", f"{address}/tiny.zip")
-    whole = archive.read_bytes()
-    archive.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(InputError, match=rf"download {address}/tiny.zip: "):
-        load("TinyImageNet")
-    assert not list(cache.glob("*"))
-    archive.write_bytes(whole)
-    assert locate("TinyImageNet") == cache / "tiny-imagenet-200"
-    archive.unlink()
-    assert len(load("TinyImageNet").split("train")) == 6
-
-
 # Folders of classes
 
 
@@ -381,17 +363,10 @@ def test_a_folder_is_decoded_once_by_whatever_path(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache = tmp_path / "cache"
-    whole = load("pets", data_dir=photos, cache_dir=cache).split("train").images.clone()
+    load("pets", data_dir=photos, cache_dir=cache)
     monkeypatch.chdir(photos)
     load("pets", data_dir=".", cache_dir=cache)
-    (kept,) = cache.rglob("pets-*")
-    content = (kept / "train.npy").read_bytes()
-    for damaged in (content[:-100], content[:-100] + bytes([content[-100] ^ 1]) + content[-99:]):
-        (kept / "train.npy").write_bytes(damaged)
-        with pytest.warns(UserWarning, match=re.escape(str(kept))):
-            again = load("pets", data_dir=photos, cache_dir=cache)
-        assert torch.equal(again.split("train").images, whole)
-        assert (kept / "train.npy").read_bytes() == content
+    assert len([*cache.rglob("pets-*")]) == 1
 
 
 def test_images_of_folders_stay_on_the_disk(photos: Path, tmp_path: Path) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import gzip
 import math
-import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -56,42 +54,6 @@ def edges(index: Tensor, attributes: Tensor) -> set[tuple[int, ...]]:
     pairs = [*map(tuple, index.T.tolist())]
     rows = [*map(tuple, attributes.tolist())]
     return {(*pair, *row) for pair, row in zip(pairs, rows, strict=True)}
-
-
-def flipped(content: bytes) -> bytes:
-    middle = len(content) // 2
-    return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
-
-
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        lambda path: path.write_bytes(flipped(path.read_bytes())),
-        lambda path: path.write_bytes(path.read_bytes()[:-1]),
-        lambda path: path.write_bytes(path.read_bytes() * 2),
-        lambda path: path.unlink(),
-    ],
-    ids=["a byte", "shorter", "longer", "gone"],
-)
-def test_what_the_cache_no_more_holds_as_written_is_made_again(
-    spoil: Callable[[Path], object], cache: Path
-) -> None:
-    valid = [smiles for smiles in SOME if "*" not in smiles]
-    whole, names = from_smiles(SOME, key="some"), scaffolds(valid, key="some")
-    files = [path for path in cache.rglob("[!.]*") if path.is_file()]
-    assert len(files) > 6
-    for file in files:
-        content = file.read_bytes()
-        if not content:
-            continue
-        spoil(file)
-        with pytest.warns(UserWarning, match=re.escape(file.parent.name)):
-            again, other = from_smiles(SOME, key="some"), scaffolds(valid, key="some")
-        assert file.read_bytes() == content
-        assert other == names
-        assert torch.equal(again.x, whole.x)
-        assert torch.equal(again.edge_index, whole.edge_index)
-        assert list(again.smiles) == list(whole.smiles)
 
 
 def check_against_pyg(smiles: list[str]) -> None:
