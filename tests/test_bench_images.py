@@ -242,15 +242,6 @@ def test_a_table_is_shown_while_only_shorter_runs_are_finished(command: Command)
     assert line[:5] == ["digits", "scl", "inside", "split", "open"]
 
 
-def test_a_set_of_ones_own_is_found_as_images(command: Command) -> None:
-    where = mirror(command.folder / "mine")
-    assert command(*OWN, where, "--method=scl", "--probe-epochs=60", "--probe-lr=0.1") == 0
-    (path,) = command.files("shades_scl_split_*_seed0.json")
-    record = json.loads(path.read_text(encoding="utf-8"))
-    assert record["scores"]["accuracy"][0] > 100 / CLASSES + 20  # shades are easy
-    assert record["data"]["side"] == SIDE
-
-
 def test_the_papers_figure_does_not_stand_beside_a_part_of_its_set() -> None:
     config, data = (
         ImageConfig(dataset="CIFAR10", method="ucl"),
@@ -264,16 +255,10 @@ def test_the_papers_figure_does_not_stand_beside_a_part_of_its_set() -> None:
         assert row.paper == figure
 
 
-def test_a_set_that_has_changed_is_not_mistaken_for_the_old_one(command: Command) -> None:
-    where = mirror(command.folder / "mine")
-    assert command(*OWN, where, "--method=majority") == 0
-    labels = np.minimum(arrays()["test_labels"], 1)
-    mirror(command.folder / "mine", test_labels=labels)
-    assert command(*OWN, where, "--method=majority") == 0
-    (path,) = command.files("shades_majority_split_*_seed0.json")
-    assert json.loads(path.read_text(encoding="utf-8"))["scores"]["accuracy"] == [
-        pytest.approx(100 / CLASSES)
-    ]
+def test_unlabelled_images_are_pretrained_on(command: Command) -> None:
+    where = mirror(command.folder / "mine", unlabeled_images=arrays()["train_images"][:40])
+    for split in ("unlabeled", "train+unlabeled"):
+        assert command(*OWN, where, "--method=ucl,hucl", f"--pretrain-split={split}") == 0
 
 
 # What is refused before anything is trained
@@ -335,34 +320,6 @@ BAD_SETS: list[tuple[str, dict[str, Any], list[str], list[object]]] = [
         [],
         ["shades", "class 2", "training", "two", "--probe-lr"],
     ),
-    ("grey images", {"train_images": IMAGES[..., 0]}, [], ["train", "[n, S, S, 3]", "grey"]),
-    (
-        "images of floats",
-        {"train_images": IMAGES / 255},
-        [],
-        ["train", "uint8", "float64"],
-    ),
-    (
-        "channels first",
-        {"train_images": np.moveaxis(IMAGES, -1, 1)},
-        [],
-        ["channels", "1, -1)"],
-    ),
-    ("images that are not square", {"train_images": IMAGES[:, :4]}, [], ["train", "square"]),
-    (
-        "splits of two sizes",
-        {"test_images": IMAGES[:, :4, :4]},
-        [],
-        ["shades", "train 6", "test 4"],
-    ),
-    (
-        "a label out of range",
-        {"class_names": np.array(["a", "b"])},
-        [],
-        ["train", "label 2", 2, 0, 1],
-    ),
-    ("too few labels", {"train_labels": LABELS[:5]}, [], ["train", 60, "integers"]),
-    ("no test images", {"test_images": None}, [], ["shades.npz", "test_images"]),
 ]
 for method in ("scl", "hscl", "hscl-tau"):
     for split in ("unlabeled", "train+unlabeled"):
@@ -423,20 +380,6 @@ def test_what_classes_are_short_of_is_said(command: Command) -> None:
     assert command(*OWN, where, "--balanced=true") == 0
     assert says(command.out, "test", "shades", "owl")
     assert says(command.out, "batches", 20, 6, "owl")
-
-
-def test_out_of_memory_says_what_to_lower(
-    command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: Any) -> None:
-        raise MemoryError
-
-    monkeypatch.setattr(command, "_count", full)
-    assert command() == 2
-    assert command.err.startswith("error: ")
-    assert says(command.err, "memory", "epoch 1", "batch 1", "40 images", "8 pixels")
-    assert re.search(r"\bsize\b.*\bbatch-size\b", command.err)
-    assert command.files() == []
 
 
 def test_what_is_left_out_of_a_folder_is_in_the_result_and_on_the_page(command: Command) -> None:

@@ -147,16 +147,6 @@ def namesakes(folder: Path, name: str) -> list[Path]:
     ]
 
 
-def nearly_named(folder: Path, name: str) -> list[Path]:
-    """Sets in a folder whose names are as one that is not there, but for capitals or .npz."""
-    wanted = (name.casefold(), f"{name.casefold()}.npz")
-    return [
-        path for path in sorted(folder.glob("*"))
-        if path.name != name and path.name.casefold() in wanted
-        and (_has_images(path) or (path.suffix.casefold() == ".npz" and path.is_file()))
-    ]  # fmt: skip
-
-
 def _has_images(path: Path, *, in_classes: bool = True) -> bool:
     if not path.is_dir():
         return False

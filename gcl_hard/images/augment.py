@@ -251,7 +251,7 @@ def _transforms(recipe: ViewRecipe, size: int) -> tuple[Transform, ...]:
     if recipe.blur:
         kernel = max(3, size // 10 | 1)
         transforms.append(kornia.RandomGaussianBlur((kernel, kernel), SIGMA, p=recipe.blur))
-    noise = [_Noise(recipe.noise)] if recipe.noise else []
+    noise = [partial(_noisy, std=recipe.noise)] if recipe.noise else []
     return _Crop(recipe.crop, size), *map(_in_float32, transforms), *noise
 
 
@@ -284,18 +284,11 @@ class _Crop:
         return resized_crop(images, torch.cat([first, last - first + 1], dim=1), self.size)
 
 
-class _Noise:
+def _noisy(images: Tensor, std: float) -> Tensor:
     """Gaussian noise drawn on the images' device; kornia draws on the CPU and copies."""
-
-    def __init__(self, std: float) -> None:
-        self.std = std
-
-    def __call__(self, images: Tensor) -> Tensor:
-        generator = torch.Generator(images.device).manual_seed(int(torch.randint(2**62, ())))
-        noise = torch.randn(
-            images.shape, generator=generator, device=images.device, dtype=images.dtype
-        )
-        return images + self.std * noise
+    generator = torch.Generator(images.device).manual_seed(int(torch.randint(2**62, ())))
+    noise = torch.randn(images.shape, generator=generator, device=images.device, dtype=images.dtype)
+    return images + std * noise
 
 
 def _resized(images: Tensor, size: int) -> Tensor:

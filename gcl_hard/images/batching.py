@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass
 from itertools import starmap
 from typing import Any
@@ -130,14 +130,15 @@ class ViewPair:
 
     def to(self, device: str | torch.device) -> ViewPair:
         """The pair on a device."""
-        first, second, *more = (part.to(device, non_blocking=True) for part in self.views)
-        labels = None if self.labels is None else self.labels.to(device, non_blocking=True)
-        return ViewPair(first, second, labels, tuple(more))
+        return self._each(lambda part: part.to(device, non_blocking=True))
 
     def pin_memory(self) -> ViewPair:
         """The pair in pinned memory, from which copies to a GPU are asynchronous."""
-        first, second, *more = (part.pin_memory() for part in self.views)
-        labels = None if self.labels is None else self.labels.pin_memory()
+        return self._each(Tensor.pin_memory)
+
+    def _each(self, convert: Callable[[Tensor], Tensor]) -> ViewPair:
+        first, second, *more = map(convert, self.views)
+        labels = None if self.labels is None else convert(self.labels)
         return ViewPair(first, second, labels, tuple(more))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,8 +16,10 @@ from torch import Tensor
 
 from gcl_hard.core.ids import checked_names
 from gcl_hard.errors import InputError, check_option
+from gcl_hard.files.io import cache_root
 from gcl_hard.images import KNOWN, canonical_name, files
-from gcl_hard.images.decoding import Images, Labels
+from gcl_hard.images.decoding import Images, Labels, decoded
+from gcl_hard.images.folders import list_images, list_unlabelled
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -42,7 +45,9 @@ class Split:
 
     def __post_init__(self) -> None:
         for field in ("images", "labels"):
-            object.__setattr__(self, field, _tensor(field, getattr(self, field)))
+            if not isinstance(values := getattr(self, field), Tensor):
+                values = torch.from_numpy(np.require(values, requirements=["C", "W"]))
+                object.__setattr__(self, field, values)
         if self.images.dtype != torch.uint8 or self.images.ndim != 4 or self.images.shape[1] != 3:
             raise InputError(
                 f"images must be uint8 [n, 3, S, S], got {self.images.dtype} "
@@ -91,19 +96,6 @@ class Split:
         return Split(self.images[index], self.labels[index], ids)
 
 
-def _tensor(field: str, values: Any) -> Tensor:
-    """An array or list as a tensor; a tensor is returned unchanged."""
-    if isinstance(values, Tensor):
-        return values
-    try:
-        return torch.from_numpy(np.require(values, requirements=["C", "W"]))
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(
-            f"{field} of a split must be a tensor, an array or a list of numbers, got "
-            f"{type(values).__name__}"
-        ) from error
-
-
 @dataclass(frozen=True, eq=False)
 class ImageSet:
     """An image classification set.
@@ -130,16 +122,6 @@ class ImageSet:
         height, width = next(iter(self.splits.values())).images.shape[-2:]
         return int(height), int(width)
 
-    @property
-    def whole(self) -> bool | None:
-        """Whether it has the official number of images; None if there is none."""
-        known = KNOWN.get(self.name)
-        if known is None:
-            return None
-        sizes = {name: len(split) for name, split in self.splits.items()}
-        expected = {"train": known.n_train, "test": known.n_test}
-        return all(sizes.get(name, n) == n for name, n in expected.items())
-
     def split(self, name: str) -> Split:
         """A split by name.
 
@@ -151,42 +133,6 @@ class ImageSet:
     def to(self, device: torch.device) -> ImageSet:
         """A copy on a device."""
         return replace(self, splits={name: part.to(device) for name, part in self.splits.items()})
-
-
-def locate(
-    name: str,
-    *,
-    data_dir: str | Path | None = None,
-    cache_dir: str | Path | None = None,
-    download: bool = True,
-) -> Path | None:
-    """The file or folder that a set is read from; None if it is part of a package.
-
-    Args:
-        name: name of the set.
-        data_dir: an offline mirror; by default the folder in ``GCL_HARD_DATA``.
-        cache_dir: the cache's root, see :func:`gcl_hard.files.io.cache_root`.
-        download: whether it may be downloaded.
-
-    Returns:
-        An existing path, or None.
-
-    Raises:
-        InputError: if the set cannot be found; the message lists the searched paths.
-
-    Example:
-        >>> locate("digits") is None
-        True
-    """
-    return files.find(
-        canonical_name(name), data_dir=data_dir, cache_dir=cache_dir, download=download
-    )
-
-
-def paths(name: str, *, data_dir: str | Path | None = None) -> list[Path]:
-    """The files that a set is read from; none for a set in a package."""
-    path = files.find(canonical_name(name), data_dir=data_dir)
-    return [] if path is None else files.members(path, canonical_name(name))
 
 
 def load(
@@ -245,10 +191,10 @@ def load(
         (torch.Size([1437, 3, 8, 8]), (8, 8))
     """
     name = canonical_name(os.fspath(name))
-    path = files.find(name, data_dir=data_dir, cache_dir=cache_dir, download=download)
+    path = files.locate(name, data_dir=data_dir, cache_dir=cache_dir, download=download)
     wanted = tuple(dict.fromkeys(splits))
     where = "scikit-learn's digits" if path is None else str(path)
-    cache = files.cache_folder(cache_dir)
+    cache = cache_root(cache_dir) / "images"
     if path is None:
         arrays, class_names = files.digits(wanted)
     else:
@@ -305,10 +251,19 @@ def load_folder(
         raise InputError(f"labels are in {labels}, or in the names of folders: give one of them")
     if whole and classes:
         raise InputError("test images are read without classes: leave out whole or classes")
-    arrays, names = files.from_folder(
-        path, files.cache_folder(cache_dir), side=side, classes=classes, whole=whole
-    )
-    ((part, stored),) = arrays.items()
+    listing = list_images(path) if classes else list_unlabelled(path, whole=whole)
+    for note in listing.notes:
+        warnings.warn(note, stacklevel=2)
+    names = listing.names
+    if classes and not names:
+        raise InputError(
+            f"{path} has no class folders: give labels in a file (--labels), or use a method "
+            f"without labels, such as hucl"
+        )
+    part = "train" if "train" in listing.parts else "all"
+    images = {part: listing.parts[part]}
+    cache = cache_root(cache_dir) / "images"
+    stored = decoded(images, path, cache, name=path.name, scale_to=side)[part]
     pixels, targets = checked(stored.images, stored.labels, max(len(names), 1), str(path))
     split = Split(pixels, targets, stored.ids)
     if labels is not None:

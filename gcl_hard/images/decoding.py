@@ -72,9 +72,9 @@ def decoded(
     """Images as RGB squares of one size, decoded into memory-mapped files in the cache.
 
     So a set may be larger than memory. Images are rotated by their EXIF orientation, transparent
-    pixels show :data:`BACKGROUND`, and of several pictures in a file the first is read. If the
-    cache is not writable, images are decoded into memory. A copy of the folder has its own decoded
-    images; those of an earlier state of its files, of this module or of Pillow are removed.
+    pixels show :data:`BACKGROUND`, and of several pictures in a file the first is read. A copy of
+    the folder has its own decoded images; those of an earlier state of its files, of this module or
+    of Pillow are removed.
 
     Args:
         listed: the files of every split.
@@ -93,31 +93,30 @@ def decoded(
     where, state = _digest(str(path.resolve()), *key), _state(listed, path, others)
     kept = cache / f"{name}-{where}-{state}"
 
-    def squares() -> tuple[int, str, Iterator[Images]]:
-        """The side of the images, a note on them, and the images of all splits."""
+    def write(folder: Path) -> None:
         every, final, note = [*chain(*listed.values())], side or scale_to, ""
         if final is None:
             final, note = _common_side(every, name)
-        return final, note, _mapped(every, partial(_square, side=final, fit=side is None), name)
-
-    def write(folder: Path) -> None:
-        final, note, images = squares()
+        images = _mapped(every, partial(_square, side=final, fit=side is None), name)
         (folder / NOTE).write_text(note, encoding="utf-8", errors="surrogateescape")
         for split, part in listed.items():
             shape = (len(part), 3, final, final)
             _write(islice(images, len(part)), folder / f"{split}.npy", shape)
 
-    try:
-        cached_folder(kept, write)
-    except OSError:  # the cache cannot be written
-        _, note, images = squares()
-        _warn(note)
-        stacks = {split: np.stack([*islice(images, len(part))]) for split, part in listed.items()}
-        return {split: _stored(stacks[split], part, path) for split, part in listed.items()}
+    cached_folder(kept, write)
     for earlier in cache.glob(f"{glob.escape(f'{name}-{where}')}-*"):
         if earlier != kept:
             shutil.rmtree(earlier, ignore_errors=True)
-    return _kept(listed, kept, path)
+    for line in (kept / NOTE).read_text(encoding="utf-8", errors="surrogateescape").splitlines():
+        warnings.warn(line, stacklevel=2)
+    return {
+        split: Stored(
+            np.moveaxis(np.load(kept / f"{split}.npy", mmap_mode="c"), 1, -1),
+            np.array([label for _, label in part], np.int64),
+            np.array([shown(file.relative_to(path).as_posix()) for file, _ in part]),
+        )
+        for split, part in listed.items()
+    }
 
 
 def _digest(*lines: str) -> str:
@@ -133,27 +132,6 @@ def _state(listed: dict[str, Listed], path: Path, others: Sequence[Path]) -> str
     files = [*others, *(file for part in listed.values() for file, _ in part)]
     stamps = [f"{file.relative_to(path)} {file_stamp(file)}" for file in files]
     return _digest(file_digest(__file__), __version__, *stamps)
-
-
-def _kept(listed: dict[str, Listed], kept: Path, path: Path) -> Arrays:
-    """Decoded images from the cache."""
-    _warn((kept / NOTE).read_text(encoding="utf-8", errors="surrogateescape"))
-    images = {split: np.load(kept / f"{split}.npy", mmap_mode="c") for split in listed}
-    return {
-        split: _stored(np.moveaxis(images[split], 1, -1), part, path)
-        for split, part in listed.items()
-    }
-
-
-def _stored(images: Images, listed: Listed, path: Path) -> Stored:
-    """Images with their labels, named by their files in a folder."""
-    names = [shown(file.relative_to(path).as_posix()) for file, _ in listed]
-    return Stored(images, np.array([label for _, label in listed], np.int64), np.array(names))
-
-
-def _warn(note: str) -> None:
-    for line in note.splitlines():
-        warnings.warn(line, stacklevel=2)
 
 
 def _common_side(listed: Listed, name: str) -> tuple[int, str]:

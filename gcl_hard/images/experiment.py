@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.export import Dim
 
 from gcl_hard.core.extras import check_extra
 from gcl_hard.core.setting import declared
@@ -33,22 +34,18 @@ from gcl_hard.experiments.record import Scored
 from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.settings import OwnTraining, of_part
 from gcl_hard.images import KNOWN, canonical_name, has_dataset, is_misspelt, training
-from gcl_hard.images.augment import Views
-from gcl_hard.images.datasets import ImageSet, Split, load, load_folder, paths
-from gcl_hard.images.models import ImageContrast
-from gcl_hard.images.parts import (
-    ImageData,
-    digest_of_images,
-    image_data,
-    image_facts,
-)
+from gcl_hard.images.augment import ViewRecipe, Views
+from gcl_hard.images.datasets import ImageSet, Split, load, load_folder
+from gcl_hard.images.files import paths
+from gcl_hard.images.models import ImageContrast, PixelEncoder
+from gcl_hard.images.parts import ImageData, digest_of_images, image_data, image_facts
 from gcl_hard.images.settings import RESNETS, ImageConfig
 from gcl_hard.images.training import (
+    Encoding,
+    at_a_time,
     build,
     check_encoder,
-    exportable_of,
     fit_run,
-    items_of,
     new_encoder,
     score_run,
 )
@@ -225,13 +222,30 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
         split, columns, notes = _to_embed(data, context.data_dir, side)
         if (pixels := split.images.shape[-1]) != side:
             notes += (f"images of {pixels} pixels, and the encoder's had {side}: they are scaled",)
-        device = torch.device(context.device)
-        bounds, encode = items_of(encoder, saved, split, device, reading.batch_size)
-        return Items(columns, digest_of_images(split), bounds, encode, notes)
+        config, device = saved["config"], torch.device(context.device)
+        views = _saved_views(saved).to(device)
+        model = ImageContrast(encoder, method="ucl", channels_last=config.channels_last).to(device)
+        encoding, n = Encoding(model, views, view_seed=0), reading.batch_size or at_a_time(config)
+        bounds = np.minimum(np.arange(0, len(split) + n, n), len(split))
+        return Items(
+            columns, digest_of_images(split), bounds,
+            lambda k: encoding.embed(split[bounds[k] : bounds[k + 1]], config, n), notes,
+        )  # fmt: skip
 
     def exportable(self, encoder: nn.Module, saved: Mapping[str, Any]) -> Exportable:
         """Embeddings of images as loaded: the program resizes and normalises them."""
-        return exportable_of(encoder, saved)
+        side = int(saved.get("side", saved["size"]))
+
+        def example(n: int) -> dict[str, Tensor]:
+            generator = torch.Generator().manual_seed(n)
+            shape = n, 3, side, side
+            return {"images": torch.randint(256, shape, generator=generator, dtype=torch.uint8)}
+
+        facts = {name: saved[name] for name in ("size", "mean", "std")} | {"side": side}
+        return Exportable(
+            PixelEncoder(encoder, _saved_views(saved)), {"images": {0: Dim("images", min=1)}},
+            {"embeddings": "images"}, example, facts,
+        )  # fmt: skip
 
     def arrays(self, trained: TrainedRun, data: ImageData) -> dict[str, NDArray[Any]]:
         """``train`` float32 [n, d] and ``test``, with ``_labels`` and ``_ids`` of each."""
@@ -254,6 +268,11 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
         """Folders, too, and names nearly those of known sets, which are refused later."""
         folder = source.endswith("/") or Path(source).is_dir()
         return folder or has_dataset(source, data_dir) or is_misspelt(source)
+
+
+def _saved_views(saved: Mapping[str, Any]) -> Views:
+    """Views that normalise as the file of an encoder says."""
+    return Views(ViewRecipe(), size=saved["size"], mean=saved["mean"], std=saved["std"])
 
 
 def _to_embed(

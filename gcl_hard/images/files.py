@@ -14,23 +14,18 @@ from numpy.lib.npyio import NpzFile
 
 from gcl_hard.errors import InputError, check_option
 from gcl_hard.files import locating
-from gcl_hard.files.io import array_of, cache_root, opened_npz, reading, texts_of
+from gcl_hard.files.io import array_of, opened_npz, reading, texts_of
 from gcl_hard.files.locating import Download, Wanted
-from gcl_hard.images import KNOWN, Layout, in_folder, nearly_named
+from gcl_hard.images import KNOWN, Layout, canonical_name, in_folder
 from gcl_hard.images.decoding import Arrays, Labels, Stored, decoded
-from gcl_hard.images.folders import UNLABELLED, Listed, list_images, list_unlabelled
+from gcl_hard.images.folders import UNLABELLED, Listed, list_images
 
 DIGIT_LEVELS = 16  # grey levels of scikit-learn's digits above 0
 SPLIT_SEED, TEST_SHARE = 0, 0.2
 PLAIN = ("train", "test")
 
 
-def cache_folder(cache_dir: str | Path | None = None) -> Path:
-    """The cache's folder of image sets: ``images`` under the cache root."""
-    return cache_root(cache_dir) / "images"
-
-
-def find(
+def locate(
     name: str,
     *,
     data_dir: str | Path | None = None,
@@ -40,16 +35,21 @@ def find(
     """The file or folder of a set, downloaded if necessary; None for scikit-learn's digits.
 
     Args:
-        name: name of the set, in its canonical spelling.
+        name: name of the set.
         data_dir: a folder with ``NAME.npz`` or a set as published; by default the folder in
             ``GCL_HARD_DATA``.
-        cache_dir: the cache's root.
+        cache_dir: the cache's root, see :func:`gcl_hard.files.io.cache_root`.
         download: whether it may be downloaded.
 
     Raises:
         InputError: if the set cannot be found; lists the searched paths, where to put the file, and
             what works offline.
+
+    Example:
+        >>> locate("digits") is None
+        True
     """
+    name = canonical_name(name)
     if Path(name).suffix.casefold() == ".npz":
         raise InputError(f"{name} is no name: give {Path(name).stem!r}, and its folder as data_dir")
     files = "NAME.npz files"
@@ -96,7 +96,7 @@ def _absence(folder: Path, name: str) -> str:
     lacks = f"no {name}.npz" + (f", no {known.folder}/" if known else f", no images in {name}/")
     if locating.npz_kind(folder / f"{name}.npz") == "nodes":
         lacks += f"; {name}.npz holds a graph, see gcl_hard.nodes.load_nodes"
-    return lacks + "".join(f"; {path} is spelt otherwise" for path in nearly_named(folder, name))
+    return lacks
 
 
 def _check_splits(name: str, requested: Iterable[str], available: Sequence[str]) -> None:
@@ -208,13 +208,16 @@ def _labels_of(path: Path) -> list[Path]:
 def tiny_imagenet(path: Path) -> tuple[dict[str, Listed], tuple[str, ...]]:
     """The files of TinyImageNet, with ``val`` as test split, and its class names."""
     wnids, annotations = _labels_of(path)
-    names = tuple(sorted(_text(wnids).split()))
+    names = tuple(sorted(wnids.read_text("utf-8").split()))
     return {"train": _by_class(path, names), "test": _annotated(annotations, names)}, names
 
 
-def members(path: Path, name: str) -> list[Path]:
-    """The files that a set is read from."""
-    match layout_of(path, name):
+def paths(name: str, *, data_dir: str | Path | None = None) -> list[Path]:
+    """The files that a set is read from; none for a set in a package."""
+    path = locate(name, data_dir=data_dir)
+    if path is None:
+        return []
+    match layout_of(path, canonical_name(name)):
         case "npz":
             return [path]
         case "torchvision":
@@ -258,37 +261,6 @@ def from_class_folders(
     return {split: arrays[split] for split in splits}, listing.names
 
 
-def from_folder(
-    path: Path, cache: Path, *, side: int | None, classes: bool, whole: bool
-) -> tuple[Arrays, tuple[str, ...]]:
-    """The images of a folder as one split, ``train`` or ``all``.
-
-    Args:
-        path: the folder.
-        cache: as for :func:`~gcl_hard.images.decoding.decoded`.
-        side: side that images are scaled and cropped to; by default the shortest side of all.
-        classes: whether its subfolders are classes.
-        whole: whether test images are also read.
-    """
-    listing = list_images(path) if classes else list_unlabelled(path, whole=whole)
-    for note in listing.notes:
-        warnings.warn(note, stacklevel=2)
-    if classes and not listing.names:
-        raise InputError(
-            f"{path} has no class folders: give labels in a file (--labels), or use a method "
-            f"without labels, such as hucl"
-        )
-    name = "train" if "train" in listing.parts else "all"
-    arrays = decoded({name: listing.parts[name]}, path, cache, name=path.name, scale_to=side)
-    return arrays, listing.names
-
-
-def _text(file: Path) -> str:
-    if not file.is_file():
-        raise InputError(f"there is no {file}: unpack TinyImageNet again")
-    return file.read_text(encoding="utf-8", errors="replace")
-
-
 def _by_class(path: Path, names: Sequence[str]) -> Listed:
     """The training images with their classes."""
     listed: Listed = []
@@ -305,7 +277,7 @@ def _annotated(file: Path, names: Sequence[str]) -> Listed:
     """The validation images with their classes."""
     label_of = {wnid: label for label, wnid in enumerate(names)}
     listed: Listed = []
-    for number, line in enumerate(_text(file).splitlines(), start=1):
+    for number, line in enumerate(file.read_text("utf-8").splitlines(), start=1):
         words = line.split("\t")
         if len(words) < 2 or words[1] not in label_of:
             raise InputError(
@@ -320,9 +292,8 @@ def read_labels(path: Path, files: Sequence[str]) -> tuple[list[int], tuple[str,
     """Labels of images in a folder, from a CSV file.
 
     Args:
-        path: the file, with a header: ``file`` and ``label``, or any two columns in this order. An
-            image is named by its path in the folder, or by its file name alone if unique; an empty
-            label means none.
+        path: the file, with columns ``file`` and ``label``. An image is named by its path in the
+            folder, or by its file name alone if unique; an empty label means none.
         files: paths of the images in the folder.
 
     Returns:
@@ -332,34 +303,27 @@ def read_labels(path: Path, files: Sequence[str]) -> tuple[list[int], tuple[str,
         InputError: for a file that has other columns, names an unknown or ambiguous image, or gives
             an image two labels; names it.
     """
-    with path.open(encoding="utf-8-sig", newline="") as text, reading(path, "a CSV file"):
-        lines = csv.reader(text)
-        rows = [(lines.line_num, row) for row in lines if row]
-    header = [column.strip().casefold() for column in rows[0][1]] if rows else []
-    positions = defaultdict[str, list[int]](list)
+    positions = defaultdict[str, set[int]](set)
     for i, file in enumerate(files):
-        for name in {file, file.rpartition("/")[2]}:
-            positions[name].append(i)
-    if rows and rows[0][1][0].strip() in positions:
-        raise InputError(f"{path} begins with an image: give it a header file,label")
-    if (header.count("file"), header.count("label")) == (1, 1):
-        columns = header.index("file"), header.index("label")
-    elif len(header) == 2 and header[0] != header[1]:
-        columns = 0, 1
-    else:
-        raise InputError(f"{path} needs columns file and label, and has {', '.join(header)}")
+        positions[file.rpartition("/")[2]].add(i)
+    positions |= {file: {i} for i, file in enumerate(files)}
+    with path.open(encoding="utf-8-sig", newline="") as text, reading(path, "a CSV file"):
+        lines = csv.DictReader(text)
+        columns = [column.strip().casefold() for column in lines.fieldnames or ()]
+        lines.fieldnames = columns
+        rows = [(lines.reader.line_num, row) for row in lines]
+    if (columns.count("file"), columns.count("label")) != (1, 1):
+        raise InputError(f"{path} needs columns file and label, and has {', '.join(columns)}")
     label_of: dict[int, str] = {}
-    for number, row in rows[1:]:
-        if len(row) != len(header):
-            raise InputError(f"{path}, line {number}: {len(row)} columns, expected {len(header)}")
-        name, label = row[columns[0]].strip(), row[columns[1]].strip()
-        matches = positions.get(name, [])
-        exact = [i for i in matches if files[i] == name] or matches
-        if len(exact) != 1:
-            several = " and ".join(files[i] for i in exact[:2])
-            problem = f"both {several}: give its path" if several else "not among the images"
+    for number, row in rows:
+        if None in (*row, *row.values()):
+            raise InputError(f"{path}, line {number}: expected {len(columns)} columns")
+        name, label = row["file"].strip(), row["label"].strip()
+        if len(positions[name]) != 1:
+            problem = "the name of several images: give its path" if positions[name] else "no image"
             raise InputError(f"{path}, line {number}: {name} is {problem}")
-        if (other := label_of.setdefault(exact[0], label)) != label:
+        (image,) = positions[name]
+        if (other := label_of.setdefault(image, label)) != label:
             raise InputError(f"{path}, line {number}: {name} is {label!r}, but {other!r} above")
     classes = tuple(sorted({label for label in label_of.values() if label}))
     number_of = {name: k for k, name in enumerate(classes)}

@@ -10,12 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from gcl_hard.core.extras import check_extra
-from gcl_hard.errors import (
-    InputError,
-    check_at_least,
-    check_option,
-    unknown,
-)
+from gcl_hard.errors import InputError, check_at_least, check_option, unknown
 from gcl_hard.images.augment import Views
 from gcl_hard.images.batching import ViewPair
 from gcl_hard.losses.loss import ContrastiveLoss
@@ -420,7 +415,6 @@ class ImageContrast(nn.Module):
         *,
         batch_size: int = 512,
         precision: torch.dtype = torch.float32,
-        on_batch: Callable[[int], None] = lambda done: None,
     ) -> Tensor:
         """The encoder's embeddings in eval mode, without gradient, for probes.
 
@@ -429,19 +423,17 @@ class ImageContrast(nn.Module):
             views: views whose :meth:`~gcl_hard.images.Views.plain` normalises them.
             batch_size: number of images encoded at a time.
             precision: ``torch.float32``, or a half precision to encode in.
-            on_batch: called after each batch with the number of images encoded so far.
 
         Returns:
             float32 [n, d] on the model's device; every module keeps its mode.
         """
         device = next(self.parameters()).device
         half = precision != torch.float32
-        embeddings = []
         with evaluating(self), torch.autocast(device.type, dtype=precision, enabled=half):
-            for chunk in torch.split(images, batch_size):
-                embeddings.append(self.encode(views.plain(chunk.to(device))).float())
-                on_batch(sum(map(len, embeddings)))
-        return torch.cat(embeddings)
+            return torch.cat([
+                self.encode(views.plain(chunk.to(device))).float()
+                for chunk in torch.split(images, batch_size)
+            ])  # fmt: skip
 
 
 class PixelEncoder(nn.Module):

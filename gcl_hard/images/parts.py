@@ -121,10 +121,9 @@ def image_data(
         name: _subset(image_set, name, config.subset)
         for name in (config.pretrain_split, config.probe_split)
     }
-    parts = {
-        name: image_set.split(name) if index is None else image_set.split(name).take(index)
-        for name, index in kept.items()
-    }
+    parts = {name: image_set.split(name) for name in kept}
+    if config.subset is not None:
+        parts = {name: part.take(kept[name]) for name, part in parts.items()}
     if not on_cpu:
         parts = {name: part.to(device) for name, part in parts.items()}
     pretrain, probe = parts[config.pretrain_split], parts[config.probe_split]
@@ -137,7 +136,7 @@ def image_data(
         )
     return ImageData(
         name=image_set.name, pretrain=pretrain, probe=probe,
-        test=image_set.split("test").to(device), shared=_shared(config, image_set, kept),
+        test=image_set.split("test").to(device), shared=_shared(config, kept),
         class_names=image_set.class_names,
     )  # fmt: skip
 
@@ -179,15 +178,13 @@ def mislabelled(labels: Tensor, share: float, n_classes: int, *, seed: int) -> T
     return noisy
 
 
-def _subset(image_set: ImageSet, name: str, n: int | None) -> Tensor | None:
-    """Ids of a stratified draw, ascending; None for all."""
-    if n is None:
-        return None
+def _subset(image_set: ImageSet, name: str, n: int | None) -> Tensor:
+    """Ids of a stratified draw, ascending."""
     labels = image_set.split(name).labels
+    if n is None or n == len(labels):
+        return torch.arange(len(labels))
     if n > len(labels):
         raise InputError(f"subset {n} is more than the {len(labels)} images of {name}")
-    if n == len(labels):
-        return None
     from sklearn.model_selection import train_test_split
 
     try:
@@ -199,22 +196,13 @@ def _subset(image_set: ImageSet, name: str, n: int | None) -> Tensor | None:
     return torch.from_numpy(np.sort(ids))
 
 
-def _shared(config: ImageConfig, image_set: ImageSet, kept: dict[str, Tensor | None]) -> Tensor:
-    """Positions of the probe's images in the pretraining split."""
-    n_probe = len(image_set.split(config.probe_split))
-    probe = kept[config.probe_split]
-    probe = torch.arange(n_probe) if probe is None else probe
-    if config.pretrain_split == config.probe_split:
-        return torch.arange(len(probe))
-    if not config.pretrain_split.startswith(f"{config.probe_split}+"):
+def _shared(config: ImageConfig, kept: dict[str, Tensor]) -> Tensor:
+    """Positions of the probe's images in the pretraining split; "a+b" begins with "a"."""
+    pretrain, probe = kept[config.pretrain_split], kept[config.probe_split]
+    if not f"{config.pretrain_split}+".startswith(f"{config.probe_split}+"):
         return torch.full((len(probe),), -1)
-    position = torch.full(
-        (len(image_set.split(config.pretrain_split)),), -1
-    )  # "a+b" begins with "a"
-    pretrain = kept[config.pretrain_split]
-    pretrain = torch.arange(len(position)) if pretrain is None else pretrain
-    position[pretrain] = torch.arange(len(pretrain))
-    return position[probe]
+    at = torch.searchsorted(pretrain, probe).clamp(max=len(pretrain) - 1)
+    return torch.where(pretrain[at] == probe, at, -1)
 
 
 HASHED = 2**12

@@ -40,7 +40,11 @@ def describe(options: PretrainOptions) -> Pretraining:
     if len(chosen) < len(split):
         split = split.take(chosen)
     _check(config, split)
-    print(_summary(config, options, split, names))
+    known = int((split.labels != UNLABELLED).sum())
+    print(
+        f"{options.source}: {len(split)} images of {split.images.shape[-1]} pixels; labels of "
+        f"{known}, {len(names)} classes"
+    )
     run, digest = Run(config, options.seed), digest_of_images(split)
     names = names or ("unlabelled",)
 
@@ -104,14 +108,3 @@ def _check(config: ImageConfig, split: Split) -> None:
             f"{len(labels) - len(known)} of {len(labels)} images have no label, and class-pairs "
             f"and balanced batches need those of all: leave them out"
         )
-
-
-def _summary(
-    config: ImageConfig, options: PretrainOptions, split: Split, names: tuple[str, ...]
-) -> str:
-    """The numbers of images and of labels, as a line to print."""
-    images = f"{options.source}: {len(split)} images of {split.images.shape[-1]} pixels"
-    if not config.reads_labels:
-        return images
-    known = int((split.labels != UNLABELLED).sum())
-    return f"{images}; labels of {known}, {len(names)} classes"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -11,7 +10,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
-from torch.export import Dim
 
 from gcl_hard.core.seeds import seed_for
 from gcl_hard.errors import DivergenceError, InputError, calling_own
@@ -29,17 +27,15 @@ from gcl_hard.experiments.experiment import (
     TrainedRun,
     seeded_weights,
 )
-from gcl_hard.experiments.exporting import Exportable
 from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.training import Training
-from gcl_hard.images.augment import ViewRecipe, Views, channel_statistics
+from gcl_hard.images.augment import Views, channel_statistics
 from gcl_hard.images.batching import ViewPairs
 from gcl_hard.images.datasets import Split
 from gcl_hard.images.models import (
     PROJECTED,
     ImageClassifier,
     ImageContrast,
-    PixelEncoder,
     image_encoder,
 )
 from gcl_hard.images.parts import ImageData
@@ -94,46 +90,6 @@ class Encoding:
 def at_a_time(config: ImageConfig) -> int:
     """How many images are embedded at a time: as many as a training step has views."""
     return min(EMBEDDED_AT_A_TIME, 2 * config.batch_size)
-
-
-def items_of(
-    encoder: nn.Module, saved: Mapping[str, Any], images: Split, device: torch.device, n: int | None
-) -> tuple[NDArray[np.int64], Callable[[int], Floats]]:
-    """Bounds of the batches of some images, and what an encoder makes of a batch.
-
-    Args:
-        encoder: on the device.
-        saved: what its file says.
-        images: what is embedded.
-        device: batches are moved there.
-        n: images in a batch; None for as many as a run embeds at a time.
-    """
-    config = saved["config"]
-    views = Views(
-        config.view_recipe(), size=saved["size"],
-        mean=saved["mean"], std=saved["std"],
-    ).to(device)  # fmt: skip
-    model = ImageContrast(encoder, method="ucl", channels_last=config.channels_last).to(device)
-    encoding, step = Encoding(model, views, view_seed=0), n or at_a_time(config)
-    bounds = np.minimum(np.arange(0, len(images) + step, step), len(images))
-    return bounds, lambda k: encoding.embed(images[bounds[k] : bounds[k + 1]], config, step)
-
-
-def exportable_of(encoder: nn.Module, saved: Mapping[str, Any]) -> Exportable:
-    """An encoder of uint8 images; arguments as of :func:`items_of`."""
-    views = Views(ViewRecipe(), size=saved["size"], mean=saved["mean"], std=saved["std"])
-    side = int(saved.get("side", saved["size"]))
-
-    def example(n: int) -> dict[str, torch.Tensor]:
-        generator = torch.Generator().manual_seed(n)
-        shape = n, 3, side, side
-        return {"images": torch.randint(256, shape, generator=generator, dtype=torch.uint8)}
-
-    facts = {name: saved[name] for name in ("size", "mean", "std")} | {"side": side}
-    inputs = {"images": {0: Dim("images", min=1)}}
-    return Exportable(
-        PixelEncoder(encoder, views), inputs, {"embeddings": "images"}, example, facts
-    )
 
 
 def views_of(config: ImageConfig, data: ImageData) -> Views:
@@ -239,14 +195,15 @@ def train_run(run: Run, data: ImageData, context: RunContext, report: Report) ->
         clock, views = Clock(), views_of(config, data)
         embedded = pixels(views, data.probe), pixels(views, data.test)
         clock.evaluate()
-        return TrainedRun(run, (), *clock.seconds, embeddings=embedded, knn=_knn(data, *embedded))
+        knn = neighbours(data.probe, data.test, *embedded)
+        return TrainedRun(run, (), *clock.seconds, embeddings=embedded, knn=knn)
     encoding = build(config, data, run.seed, context.parts)
     trained, clock = TrainedRun(run), Clock()
     if config.encoders:
         clock = fit_run(trained, data, encoding, context, report)
     if rank() == 0:
         trained.embeddings = _embed(run, data, encoding)
-        trained.knn = _knn(data, *trained.embeddings)
+        trained.knn = neighbours(data.probe, data.test, *trained.embeddings)
     clock.evaluate()
     trained.seconds_train, trained.seconds_eval = clock.seconds
     if ENCODERS in context.saves(run):
@@ -262,7 +219,16 @@ def score_run(trained: TrainedRun, data: ImageData) -> FoldScore:
     run, config = trained.run, cast("ImageConfig", trained.run.config)
     if run.inner:
         data = data.held_out(run.seed)
-    return _probe(run, config, data, *trained.embeddings)
+    recipe = ProbeRecipe(
+        solver=config.probe, rates=config.probe_lr, weight_decay=config.probe_weight_decay,
+        epochs=config.probe_epochs, batch_size=config.probe_batch_size,
+    )  # fmt: skip
+    train_z, test_z = trained.embeddings
+    with memory_for(lambda: f"out of memory in the probe ({run}): lower probe-batch-size"):
+        return linear_probe(
+            train_z, data.probe.labels.cpu().numpy(), test_z, data.test.labels.cpu().numpy(),
+            seed=seed_for(run.seed, 1) % 2**32, recipe=recipe, device=str(data.test.images.device),
+        )  # fmt: skip
 
 
 def _embed(run: Run, data: ImageData, encoding: Encoding) -> tuple[Floats, Floats]:
@@ -313,7 +279,8 @@ def fit_run(
 
     def ended(epoch: int, mean: float) -> None:
         if parts is not None and epoch in monitored and rank() == 0:
-            accuracy = _monitor(encoding, config, parts)
+            embedded = (encoding.embed(part, config) for part in parts)
+            accuracy = neighbours(*parts, *embedded)
             notes.setdefault("curve", []).append((epoch, accuracy))
         if interim is not None and epoch in interim.epochs(run.epochs):
             now = TrainedRun(run, embeddings=_embed(run, data, encoding))
@@ -392,36 +359,12 @@ def _monitored(split: Split) -> tuple[Split, Split] | None:
     return split.take(torch.from_numpy(fold.train)), split.take(torch.from_numpy(fold.test))
 
 
-def _monitor(encoding: Encoding, config: ImageConfig, parts: tuple[Split, Split]) -> float:
-    """Accuracy in percent of nearest neighbours among training images."""
-    bank, queries = (encoding.embed(part, config) for part in parts)
-    return _neighbours(bank, queries, parts)
-
-
-def _knn(data: ImageData, train_z: Floats, test_z: Floats) -> float:
-    """Accuracy in percent of the test images by their nearest neighbours among the probe's."""
-    return _neighbours(train_z, test_z, (data.probe, data.test))
-
-
-def _neighbours(bank: Floats, queries: Floats, parts: tuple[Split, Split]) -> float:
-    known, asked = (part.labels.cpu().numpy() for part in parts)
+def neighbours(probe: Split, test: Split, probe_z: Floats, test_z: Floats) -> float:
+    """Accuracy in percent of images by the nearest neighbours of their embeddings among others."""
     return 100 * weighted_knn(
-        bank, known, queries, asked, k=min(NEIGHBOURS, len(bank)), temperature=TEMPERATURE,
-        device=str(parts[1].images.device),
+        probe_z, probe.labels.cpu().numpy(), test_z, test.labels.cpu().numpy(),
+        k=min(NEIGHBOURS, len(probe)), temperature=TEMPERATURE, device=str(test.images.device),
     )  # fmt: skip
-
-
-def _probe(
-    run: Run, config: ImageConfig, data: ImageData, train_z: Floats, test_z: Floats
-) -> FoldScore:
-    recipe = ProbeRecipe(
-        solver=config.probe, rates=config.probe_lr, weight_decay=config.probe_weight_decay,
-        epochs=config.probe_epochs, batch_size=config.probe_batch_size,
-    )  # fmt: skip
-    known, asked = (part.labels.cpu().numpy() for part in (data.probe, data.test))
-    device, seed = str(data.test.images.device), seed_for(run.seed, 1) % 2**32
-    with memory_for(lambda: f"out of memory in the probe ({run}): lower probe-batch-size"):
-        return linear_probe(train_z, known, test_z, asked, seed=seed, recipe=recipe, device=device)
 
 
 def majority(data: ImageData) -> FoldScore:

@@ -151,7 +151,7 @@ class LinkSet:
         >>> family
         LinkSet(own: 4 entities, 2 relations, 2 / 0 / 2 facts)
         >>> family.notes[0]
-        '1 entity has no training fact: it is ranked like others'
+        'entities without a training fact, ranked like others: 1'
     """
 
     train: Tensor
@@ -302,8 +302,6 @@ class LinkSet:
         ids = [_triples(graph, part) for graph, part in zip(graphs, PARTS, strict=True)]
         ends = torch.cat([facts[:, [0, 2]].reshape(-1) for facts in ids])
         kinds = torch.cat([facts[:, 1] for facts in ids])
-        if train is None:
-            raise InputError("train must be a graph with edge_index and edge_type, got None")
         seen = int(ends.max()) + 1 if len(ends) else 0
         with warnings.catch_warnings(action="ignore"):  # PyTorch Geometric infers it from the edges
             stated = [int(getattr(graph, "num_nodes", 0) or 0) for graph in graphs]
@@ -330,18 +328,10 @@ class LinkSet:
                 notes.append(f"{part}: {count(repeated, 'repeated fact')} counted once")
             parts.append(facts[torch.from_numpy(np.sort(first))] if repeated else facts)
         links = cls(parts[0], parts[1], parts[2], tuple(entities), tuple(relations), name)
-        n_unseen_entities = len(entities) - len(torch.unique(links.train[:, [0, 2]]))
-        n_unseen_relations = len(relations) - len(torch.unique(links.train[:, 1]))
-        if n_unseen_entities:
-            verbs = ("has", "it is") if n_unseen_entities == 1 else ("have", "they are")
-            notes.append(
-                f"{count(n_unseen_entities, 'entity', 'entities')} {verbs[0]} no training fact: "
-                f"{verbs[1]} ranked like others"
-            )
-        if n_unseen_relations:
-            verb = "has" if n_unseen_relations == 1 else "have"
-            notes.append(f"{count(n_unseen_relations, 'relation')} {verb} no training "
-                         f"fact")  # fmt: skip
+        seen = {"entities": links.train[:, [0, 2]], "relations": links.train[:, 1]}
+        for kind, ids_seen in seen.items():
+            if n_unseen := len(getattr(links, kind)) - len(torch.unique(ids_seen)):
+                notes.append(f"{kind} without a training fact, ranked like others: {n_unseen}")
         notes += reversed_notes(
             links.train, links.valid, links.test, links.n_entities, links.n_relations
         )

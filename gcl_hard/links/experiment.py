@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from gcl_hard.core.ids import text_array
 from gcl_hard.errors import DivergenceError, InputError, calling_own
@@ -37,10 +38,11 @@ from gcl_hard.links.files import load_links, locate
 from gcl_hard.links.models import (
     RGCN,
     SCORERS,
+    Entities,
     LinkContrast,
+    Scorer,
     check_scorer,
-    encoding,
-    ranked_scores,
+    scores_of,
 )
 from gcl_hard.links.reversed_facts import reversals
 from gcl_hard.links.settings import (
@@ -198,8 +200,7 @@ class LinkExperiment(Experiment[LinkConfig, LinkSet]):
         scorer = trained.embeddings
         with torch.no_grad():
             arrays = {"embeddings": scorer.candidates().cpu().numpy()}
-        if isinstance(relations := getattr(scorer, "relations", None), nn.Embedding):
-            arrays["relations"] = relations.weight.detach().cpu().numpy()
+            arrays["relations"] = scorer.relations.weight.cpu().numpy()
         names = {"entity_names": data.entities, "relation_names": data.relations}
         return {**arrays, **{name: text_array(words) for name, words in names.items()}}
 
@@ -234,9 +235,9 @@ def ranks(scorer: Any, data: LinkSet, part: Part) -> AnswerRanks:
         data: the facts.
         part: its name.
     """
-    if isinstance(scorer, nn.Module):
-        with evaluating(scorer), encoding(scorer):
-            return _ranks(ranked_scores(scorer), data, part)
+    if isinstance(scorer, Scorer):
+        with evaluating(scorer), scorer.encoding():
+            return _ranks(partial(Entities(scorer).scores, ranked=True), data, part)
     return _ranks(scorer, data, part)
 
 
@@ -255,9 +256,11 @@ def _check_own_model(config: LinkConfig, data: LinkSet, parts: Parts | None) -> 
     call = f"{config.encoder} fails on {asked.number} queries"
     with torch.random.fork_rng(devices=[]), calling_own(call):
         scorer = new_scorer(config, data, parts).to(data.train.device)
-        if config.is_baseline:
-            check_scorer(scorer, data)
-        else:
+        check_scorer(scorer, data)
+        shape = scores_of(scorer, asked).shape
+        if shape != (asked.number, data.n_entities):
+            raise InputError(f"{config.encoder} scores {data.n_entities} entities as {[*shape]}")
+        if not config.is_baseline:
             new_model(config, data, scorer, 0)(asked).backward()
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from gcl_hard.core.seeds import Draws, Generators
-from gcl_hard.errors import InputError, calling_own, check_at_least, check_number, unknown
+from gcl_hard.errors import InputError, check_at_least, check_number, unknown
 from gcl_hard.links.data import LinkSet, Queries
 from gcl_hard.losses.loss import ContrastiveLoss
 from gcl_hard.models import evaluating, loss_of
@@ -31,11 +33,8 @@ CLOSE = 2**18
 class Scorer(nn.Module, ABC):
     """Base of models that score a query (entity, relation, ?) against candidates.
 
-    A module of your own needs ``query`` and ``candidates``; ``compare`` and, with candidates that
-    are drawn, ``pairwise``, where scores are no dot products; and ``relations`` with ``n3``. To dot
-    products its ``bias`` is added, if that is a number. Where ``compare`` rounds more than
-    ``pairwise`` does, a ``rounding_window`` beside it, such as that of :class:`TransE`, says by how
-    much, and ranks compare close candidates again.
+    A model of your own defines ``query``; ``candidates``, where these are no rows of its table; and
+    ``compare`` with ``pairwise`` where scores are no dot products.
 
     Args:
         n_entities: E.
@@ -47,9 +46,6 @@ class Scorer(nn.Module, ABC):
             :func:`gcl_hard.training.loop.sparse_adam`: a step then costs the same however many
             entities there are.
     """
-
-    products = True
-    """Whether scores are dot products, and the bias."""
 
     def __init__(
         self, n_entities: int, n_relations: int, dim: int, *, bias: float = 0.0,
@@ -75,13 +71,25 @@ class Scorer(nn.Module, ABC):
         vectors: Tensor = self.entities.weight if entities is None else self.entities(entities)
         return vectors
 
+    @property
+    def products(self) -> bool:
+        """Whether scores are dot products, and the bias."""
+        return type(self).compare is Scorer.compare
+
     def compare(self, queries: Tensor, candidates: Tensor) -> Tensor:
         """Scores, float [B, C]: dot products, unless a model has others."""
         return queries @ candidates.T + self.bias
 
     def pairwise(self, queries: Tensor, candidates: Tensor) -> Tensor:
         """The score of each query with a candidate of its own, float [B]."""
+        if not self.products:
+            raise InputError(f"{type(self).__name__} has its own compare, and needs pairwise, too")
         return (queries * candidates).sum(1) + self.bias
+
+    @contextmanager
+    def encoding(self) -> Iterator[None]:
+        """What is around each step, and around all ranks."""
+        yield
 
 
 class DistMult(Scorer):
@@ -160,8 +168,6 @@ class TransE(Scorer):
         tensor(True)
     """
 
-    products = False
-
     def query(self, entity: Tensor, relation: Tensor) -> Tensor:
         """h + r."""
         query: Tensor = self.entities(entity) + self.relations(relation)
@@ -228,8 +234,6 @@ class RotatE(Scorer):
         >>> model.compare(q, model.candidates()).max() <= 0
         tensor(True)
     """
-
-    products = False
 
     def __init__(self, n_entities: int, n_relations: int, dim: int, **options: Any) -> None:
         super().__init__(n_entities, n_relations, dim, **options)
@@ -339,8 +343,7 @@ class LinkContrast(Draws, nn.Module):
     read. Every method takes positives ``"view"`` here: the one answer of the query.
 
     Args:
-        scorer: a :class:`Scorer`, or a module of your own with its methods. A context manager
-            ``encoding()``, if it has one, is around each step, and around all ranks.
+        scorer: the model.
         links: the set; its training facts are what label-aware methods leave out of the negatives,
             and its names are what ``fit`` and ``predict`` compare those of another set with.
         method: a name of ``METHODS``; ignored if ``loss`` is given.
@@ -371,7 +374,7 @@ class LinkContrast(Draws, nn.Module):
 
     def __init__(
         self,
-        scorer: nn.Module,
+        scorer: Scorer,
         links: LinkSet,
         *,
         method: str = "hscl",
@@ -393,7 +396,7 @@ class LinkContrast(Draws, nn.Module):
             check_at_least("candidates", candidates, 1)
         check_number("n3", n3, least=0)
         check_scorer(scorer, links)
-        self.scorer: Any = scorer
+        self.scorer = scorer
         self.n_candidates, self.rare, self.n3 = candidates, rare, n3
         self._links = links
         self._known = links.training_facts
@@ -407,7 +410,7 @@ class LinkContrast(Draws, nn.Module):
 
         On a GPU it waits for the device where candidates are drawn or known facts left out.
         """
-        with encoding(self.scorer):
+        with self.scorer.encoding():
             return self._loss(batch)
 
     def _loss(self, batch: Queries) -> Tensor:
@@ -436,15 +439,15 @@ class LinkContrast(Draws, nn.Module):
         candidates, answers = self.scorer.candidates(entities), None
         if "repeated" in options:  # the answer of each query stands before what is drawn
             answers = self.scorer.candidates(batch.answer)
-            right = _pairwise(self.scorer, query, answers)
-            scores = torch.cat([right[:, None], _compare(self.scorer, query, candidates)], 1)
+            right = self.scorer.pairwise(query, answers)
+            scores = torch.cat([right[:, None], self.scorer.compare(query, candidates)], 1)
             value: Tensor = self.loss.scored(scores, positives, **options)
-        elif _are_products(self.scorer):
+        elif self.scorer.products:
             value = self.loss.against(
-                query, candidates, positives, bias=_bias(self.scorer), **options
+                query, candidates, positives, bias=self.scorer.bias, **options
             )
         else:
-            value = self.loss.scored(_compare(self.scorer, query, candidates), positives, **options)
+            value = self.loss.scored(self.scorer.compare(query, candidates), positives, **options)
         if self.n3:
             value = value + self.n3 * self._cubes(batch, answers)
         return value
@@ -495,51 +498,44 @@ class LinkContrast(Draws, nn.Module):
         cubes: list[Tensor] = [rows.abs().pow(3).sum() for rows in vectors]
         return torch.stack(cubes).sum() / batch.number
 
-    def check_data(self, data: Any, *, more: bool = False) -> None:
+    def check_data(self, data: Any) -> None:
         """Refuse a set with other names than that of the model, or with them in another order.
 
         Args:
             data: a set; what is none has no names, and is not checked.
-            more: whether its names may go on after those of the model.
 
         Raises:
-            InputError: for such a set; says which name differs first.
+            InputError: for such a set.
         """
         if not isinstance(data, LinkSet):
             return
         for kind in ("entities", "relations"):
             known, names = getattr(self._links, kind), getattr(data, kind)
-            if names == known or (more and names[: len(known)] == known):
-                continue
-            raise InputError(
-                f"{data.name} is not the set of the model: its {len(names):,} {kind} are not the "
-                f"{len(known):,} of the model, or in another order, which "
-                f"LinkSet.from_triples(…, {kind}=) takes"
-            )
+            if names != known:
+                raise InputError(
+                    f"{data.name} is not the set of the model: its {len(names):,} {kind} are not "
+                    f"the {len(known):,} of the model, or in another order, which "
+                    f"LinkSet.from_triples(…, {kind}=) takes"
+                )
 
-    def scores(self, queries: Queries, links: LinkSet | None = None) -> Tensor:
-        """Scores of queries against the entities of the model, float [B, E], in evaluation mode.
+    def scores(self, queries: Queries) -> Tensor:
+        """Scores of queries against all entities, float [B, E], in evaluation mode.
 
         Args:
             queries: of entities and relations that the model has.
-            links: the set that numbers them, as of :meth:`predict`; that of the model if None.
 
         Raises:
-            InputError: for a set with other names, or a query of what the model does not have.
+            InputError: for a query of what the model does not have.
         """
-        ours = self._links
-        if links is not None:
-            self.check_data(links, more=True)
-        n = ours.n_relations if links is None else links.n_relations
-        heads, kinds = queries.relation // n, queries.relation % n
-        known = (queries.entity >= 0) & (queries.entity < ours.n_entities)
-        known &= (kinds < ours.n_relations) & (heads >= 0) & (heads < 2)
+        n_entities, n_relations = self._links.n_entities, self._links.n_relations
+        known = (queries.entity >= 0) & (queries.entity < n_entities)
+        known &= (queries.relation >= 0) & (queries.relation < 2 * n_relations)
         if not bool(known.all()):
             raise InputError(
-                f"query {int(known.long().argmin())} is not of the model's {ours.n_entities:,} "
-                f"entities and 2 × {ours.n_relations:,} relations"
+                f"query {int(known.long().argmin())} is not of the model's {n_entities:,} entities "
+                f"and 2 × {n_relations:,} relations"
             )
-        return scores_of(self.scorer, queries._replace(relation=kinds + heads * ours.n_relations))
+        return scores_of(self.scorer, queries)
 
     def predict(
         self,
@@ -554,8 +550,8 @@ class LinkContrast(Draws, nn.Module):
         """The k best answers to a question, by name.
 
         Args:
-            links: the set that the model was made of; or another with the same names in the same
-                order, whatever its facts, after which more may come that are no answers.
+            links: the set that the model was made of, or another with the same names in the same
+                order, whatever its facts.
             head: name of the head, or None to ask for it.
             relation: name of the relation.
             tail: name of the tail, where heads are asked for.
@@ -578,18 +574,18 @@ class LinkContrast(Draws, nn.Module):
         if (head is None) == (tail is None):
             raise InputError("give the head or the tail: the other one is what is asked for")
         check_at_least("k", k, 1)
-        self.check_data(links, more=True)
-        names = self._links.entities
+        self.check_data(links)
+        names = links.entities
         entity = _index("entity", tail if head is None else head, names)
-        r = _index("relation", relation, self._links.relations)
+        r = _index("relation", relation, links.relations)
         r += 0 if tail is None else links.n_relations
         device = next((weight.device for weight in self.parameters()), links.train.device)
         asked = Queries(*(torch.tensor([index], device=device) for index in (entity, r, 0)))
-        scores = self.scores(asked, links)[0].cpu()
+        scores = self.scores(asked)[0].cpu()
         if filtered:
             facts = links.training_facts
             _, known = facts.pairs(links.key(asked).to(facts.keys.device))
-            scores[known[known < len(names)].cpu()] = -torch.inf
+            scores[known.cpu()] = -torch.inf
         best = scores.topk(min(k, len(names)))
         return [
             (names[i], value)
@@ -601,98 +597,59 @@ class LinkContrast(Draws, nn.Module):
 def check_scorer(scorer: Any, links: LinkSet) -> None:
     """Refuse a model of another number of entities or relations than a set has.
 
-    One of your own is asked a query, the last entity's for the heads of the last relation.
-
     Raises:
-        InputError: for such a model; says both numbers.
+        InputError: for such a model, or what is no :class:`Scorer`.
     """
-    n_entities, n_relations = links.n_entities, links.n_relations
-    if isinstance(scorer, Scorer):
-        sizes = scorer.entities.num_embeddings, scorer.relations.num_embeddings // 2
-        if sizes != (n_entities, n_relations):
-            raise InputError(
-                f"{type(scorer).__name__} is of {sizes[0]:,} entities and {sizes[1]:,} relations, "
-                f"and {links.name} has {n_entities:,} and {n_relations:,}"
-            )
-        return
-    device = next((weight.device for weight in scorer.parameters()), links.train.device)
-    last = (n_entities - 1, 2 * n_relations - 1, 0)
-    asked = Queries(*(torch.tensor([index], device=device) for index in last))
-    with calling_own(
-        f"{type(scorer).__name__} fails on a query of entity {last[0]} and relation {last[1]}"
-    ):
-        shape = scores_of(scorer, asked).shape
-    if shape != (1, n_entities):
+    if not isinstance(scorer, Scorer):
+        raise InputError(f"a scorer is a gcl_hard.links.Scorer, got {type(scorer).__name__}")
+    sizes = scorer.entities.num_embeddings, scorer.relations.num_embeddings // 2
+    if sizes != (links.n_entities, links.n_relations):
         raise InputError(
-            f"{type(scorer).__name__} must score a query with all {n_entities} entities, "
-            f"[1, {n_entities}], got {[*shape]}"
+            f"{type(scorer).__name__} is of {sizes[0]:,} entities and {sizes[1]:,} relations, "
+            f"and {links.name} has {links.n_entities:,} and {links.n_relations:,}"
         )
 
 
-def scores_of(scorer: Any, queries: Queries) -> Tensor:
-    """Scores of queries by a :class:`Scorer` against all entities, [B, E], in evaluation mode."""
-    with evaluating(scorer), encoding(scorer):
-        return encoded_scores(scorer, queries)
+def scores_of(scorer: Scorer, queries: Queries) -> Tensor:
+    """Scores of queries by a model against all entities, [B, E], in evaluation mode."""
+    with evaluating(scorer), scorer.encoding():
+        return Entities(scorer).scores(queries)
 
 
-def encoded_scores(scorer: Any, queries: Queries) -> Tensor:
-    """The same inside of :func:`encoding`, in the mode that the model is in."""
-    scores, close = _Entities(scorer).scores(queries)
-    if close is not None:
-        scores[close.rows, close.columns] = close.scores.to(scores.dtype)
-    return scores
+class Entities:
+    """All entities as a model's candidates, inside of its ``encoding()``."""
 
-
-def ranked_scores(scorer: Any) -> Callable[[Queries], Tensor]:
-    """A function from queries to scores that give right answers the ranks of double precision.
-
-    As :func:`encoded_scores`, but of the candidates that rounding leaves open those above the right
-    answer have the score ∞, those below −∞, and those level its own.
-    """
-    entities = _Entities(scorer)
-
-    def ranked(queries: Queries) -> Tensor:
-        scores, close = entities.scores(queries)
-        if close is not None:
-            level = scores[close.rows, queries.answer[close.rows]]
-            above, below = close.scores > close.answers, close.scores < close.answers
-            sides = level.masked_fill(above, math.inf).masked_fill(below, -math.inf)
-            scores[close.rows, close.columns] = sides
-        return scores
-
-    return ranked
-
-
-class _Close(NamedTuple):
-    """Candidates of which rounding leaves open whether they are above the right answer."""
-
-    rows: Tensor  # int64 [K]
-    columns: Tensor  # int64 [K]
-    scores: Tensor  # float64 [K]
-    answers: Tensor  # float64 [K], scores of the right answers
-
-
-class _Entities:
-    """All entities as a model's candidates."""
-
-    def __init__(self, scorer: Any) -> None:
+    def __init__(self, scorer: Scorer) -> None:
         self.scorer, self.candidates = scorer, scorer.candidates()
-        self.longest: Tensor | None = None
-        names = {"compare", "rounding_window"}
-        kinds = (names & vars(kind).keys() for kind in type(scorer).__mro__)
-        if names == next(filter(None, kinds), None):  # of the class whose `compare` it is about
-            self.longest = torch.linalg.vector_norm(self.candidates, dim=1).max()
 
-    def scores(self, queries: Queries) -> tuple[Tensor, _Close | None]:
-        """Scores [B, E], and the candidates that rounding leaves open, compared once more."""
-        # Answers of a set that goes on after the names of the model may be no candidates.
+    @cached_property
+    def longest(self) -> Tensor:
+        """The largest norm of a candidate."""
+        norms: Tensor = torch.linalg.vector_norm(self.candidates, dim=1)
+        return norms.max()
+
+    @cached_property
+    def exact(self) -> Scorer:
+        """The model in double precision."""
+        return deepcopy(self.scorer).double()
+
+    def scores(self, queries: Queries, *, ranked: bool = False) -> Tensor:
+        """Scores of queries, float [B, E].
+
+        Where rounding leaves open which candidates are above the right answer, these are compared
+        once more in double precision.
+
+        Args:
+            queries: the queries, whose answers may be unknown.
+            ranked: whether of such candidates those above the right answer have the score ∞, those
+                below −∞, and those level its own: the answer then has its rank in double precision.
+        """
         answer = queries.answer.clamp(0, len(self.candidates) - 1)
-        queries = queries._replace(answer=answer)
         query = self.scorer.query(queries.entity, queries.relation)
-        scores = _compare(self.scorer, query, self.candidates)
-        if self.longest is None:
-            return scores, None
-        right = scores.gather(1, queries.answer[:, None])[:, 0]
+        scores = self.scorer.compare(query, self.candidates)
+        if not isinstance(self.scorer, TransE) or type(self.scorer).compare is not TransE.compare:
+            return scores
+        right = scores.gather(1, answer[:, None])[:, 0]
         window = self.scorer.rounding_window(query, self.longest, right)
         low, high = (end[:, None].to(scores.dtype) for end in window)
         # Sums of truth values go through int64, which takes ten times as long.
@@ -701,81 +658,19 @@ class _Entities:
         asked = (within > 1).nonzero()[:, 0]  # the answer itself is within
         some = scores[asked]
         rows, columns = ((some >= low[asked]) & (some <= high[asked])).nonzero(as_tuple=True)
-        return scores, _Close(
-            asked[rows], columns, *self._exactly(queries.at(asked), rows, columns)
-        )
-
-    def _exactly(self, queries: Queries, rows: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
-        """Scores of pairs, and those of their right answers, in double precision."""
-        scorer = self.scorer
-        with _in_double(scorer):
-            query = scorer.query(queries.entity, queries.relation).double()
-            answers = _pairwise(scorer, query, scorer.candidates(queries.answer).double())
-            size = max(1, CLOSE // query.shape[1])
-            scores = [
-                _pairwise(scorer, query[i], scorer.candidates(j).double())
-                for i, j in zip(torch.split(rows, size), torch.split(columns, size), strict=True)
-            ]
-        return torch.cat(scores), answers[rows]
-
-
-@contextmanager
-def _in_double(scorer: nn.Module) -> Iterator[None]:
-    """Rows of tables in double precision, where a model is made of tables alone."""
-    layers = [layer for layer in scorer.modules() if [*layer.parameters(recurse=False)]]
-    tables = all(isinstance(layer, nn.Embedding) for layer in layers)
-    hooks = [
-        layer.register_forward_hook(lambda _table, _ids, rows: rows.double())
-        for layer in layers
-        if tables
-    ]
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
-
-
-@contextmanager
-def encoding(scorer: Any) -> Iterator[None]:
-    """What a model has around each step, and around all ranks."""
-    around = getattr(scorer, "encoding", nullcontext)
-    with around():
-        yield
-
-
-def _bias(scorer: Any) -> float:
-    """A number that a model adds to its scores; parameters are its own affair."""
-    bias = getattr(scorer, "bias", 0.0)
-    return float(bias) if isinstance(bias, int | float) else 0.0
-
-
-def _are_products(scorer: Any) -> bool:
-    """Whether a module says nothing else of how scores are made."""
-    return bool(getattr(scorer, "products", not hasattr(scorer, "compare")))
-
-
-def _compare(scorer: Any, queries: Tensor, candidates: Tensor) -> Tensor:
-    scores: Tensor
-    if hasattr(scorer, "compare"):
-        scores = scorer.compare(queries, candidates)
-    else:
-        scores = queries @ candidates.T + _bias(scorer)
-    return scores
-
-
-def _pairwise(scorer: Any, queries: Tensor, candidates: Tensor) -> Tensor:
-    scores: Tensor
-    if hasattr(scorer, "pairwise"):
-        scores = scorer.pairwise(queries, candidates)
-    elif _are_products(scorer):
-        scores = (queries * candidates).sum(1) + _bias(scorer)
-    else:
-        raise InputError(
-            f"{type(scorer).__name__} compares queries and candidates by a function of its own: "
-            f"give it pairwise(queries, candidates), too, or take the pool batch or all"
-        )
-    return scores
+        rows = asked[rows]
+        query = self.exact.query(queries.entity, queries.relation)
+        answers = self.exact.pairwise(query, self.exact.candidates(answer))[rows]
+        size = max(1, CLOSE // query.shape[1])
+        close = torch.cat([
+            self.exact.pairwise(query[i], self.exact.candidates(j))
+            for i, j in zip(torch.split(rows, size), torch.split(columns, size), strict=True)
+        ])  # fmt: skip
+        if ranked:
+            level = right[rows].masked_fill(close > answers, math.inf)
+            close = level.masked_fill(close < answers, -math.inf)
+        scores[rows, columns] = close.to(scores.dtype)
+        return scores
 
 
 def _index(kind: str, name: str | None, names: tuple[str, ...]) -> int:

@@ -53,10 +53,6 @@ def _bias(above: Values) -> float:
     return 6.0 if above["encoder"] in DISTANCES else -3.0
 
 
-def _is_rgcn(above: Values) -> bool:
-    return bool(above["encoder"] == "rgcn")
-
-
 @dataclass(frozen=True)
 class LinkLoss(ConfigHead):
     """What the scores are: it decides defaults of the settings of losses."""
@@ -105,7 +101,8 @@ class LinkConfig(RunConfig, LinkLoss):
     ] = 64  # fmt: skip
     layers: Annotated[int | None, Setting(
         "convolutions of rgcn over the training facts",
-        "encoder", least=1, read_by=(UNTRAINED,), applies=_is_rgcn, usual=lambda above: 1,
+        "encoder", least=1, read_by=(UNTRAINED,), usual=lambda above: 1,
+        applies=lambda above: bool(above["encoder"] == "rgcn"),
     )] = None  # fmt: skip
     bias: Annotated[float | None, Setting(
         "added to every score (jsd: -3; transe, rotate: 6, their margin)",

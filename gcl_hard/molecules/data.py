@@ -8,6 +8,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
@@ -23,11 +24,7 @@ from torch import Tensor
 
 from gcl_hard.core.extras import check_extra
 from gcl_hard.core.ids import checked_names, in_order
-from gcl_hard.errors import (
-    InputError,
-    check_main_guard,
-    check_processes,
-)
+from gcl_hard.errors import InputError, check_main_guard, check_processes
 from gcl_hard.files.cached import cached_folder
 from gcl_hard.files.io import cache_root
 from gcl_hard.graphs.data import NO_LABEL, GraphSet, checked_targets
@@ -53,6 +50,7 @@ Progress = Callable[[int], Any]
 """Called with the number of SMILES parsed since the last call."""
 
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 
@@ -172,18 +170,13 @@ labels)
             )
         if tasks and len(tasks) != (y.shape[1] if y.ndim == 2 else 1):
             raise InputError(f"tasks names {len(tasks)} targets, and y has {[*y.shape]}")
-        y = y[self.rows]
-        if not classes:
-            return replace(
-                self, y=torch.from_numpy(y), n_classes=0, class_names=(), tasks=(*tasks,)
-            )
-        whole = np.isfinite(y).all() and (y % 1 == 0).all() and (y >= 0).all()
-        if y.ndim != 1 or not whole:
-            raise InputError("classes must be whole numbers from 0 on, one for each molecule")
-        labels = torch.from_numpy(y.astype(np.int64))
-        return replace(
-            self, y=labels, n_classes=int(labels.max()) + 1, class_names=(), tasks=(*tasks,)
-        )
+        labels, n_classes = torch.from_numpy(y[self.rows]), 0
+        if classes:
+            if labels.dim() != 1 or not bool(((labels % 1 == 0) & (labels >= 0)).all()):
+                raise InputError("classes must be whole numbers from 0 on, one for each molecule")
+            labels = labels.long()
+            n_classes = int(labels.max()) + 1
+        return replace(self, y=labels, n_classes=n_classes, class_names=(), tasks=(*tasks,))
 
 
 def _as_numbers(targets: Any) -> NDArray[np.float64]:
@@ -222,17 +215,15 @@ def molecule(smiles: str | bytes) -> Any:
     return rdkit().MolFromSmiles(ATOM_MAP.sub("", text))
 
 
-class Arrays(NamedTuple):
-    """Concatenated molecules, with the number of atoms and of directed bonds of each."""
+class Coded(NamedTuple):
+    """A molecule as codes: of n atoms, of the ends of 2b directed bonds, and of these bonds."""
 
     atoms: NDArray[np.uint8]
     edges: NDArray[np.int32]
     bonds: NDArray[np.uint8]
-    n_atoms: NDArray[np.int64]
-    n_edges: NDArray[np.int64]
 
 
-def codes(smiles: str) -> Arrays | None:
+def codes(smiles: str) -> Coded | None:
     """A molecule as codes; None for a SMILES that is invalid, or has no atoms, several lines, or
     more than 3,000 letters.
 
@@ -253,6 +244,8 @@ def codes(smiles: str) -> Arrays | None:
         >>> aldehyde.atoms.tolist(), aldehyde.bonds[0].tolist()
         ([[6, 2, 6, 3, 1, 1], [8, 2, 6, 1, 1, 1]], [2, 1, 1, 1])
     """
+    if not isinstance(smiles, str):
+        raise InputError(f"SMILES are strings, got {type(smiles).__name__}: {smiles!r}")
     readable = len(smiles) <= LONGEST and len(smiles.splitlines()) == 1
     mol = molecule(smiles) if readable else None
     if mol is None or not mol.GetNumAtoms():
@@ -281,8 +274,7 @@ def codes(smiles: str) -> Arrays | None:
     ], np.uint8)  # fmt: skip
     edges, kinds = edges.reshape(-1, 2), kinds.reshape(-1, len(BONDS))
     both = np.concatenate([edges, edges[:, ::-1]])
-    n, e = np.array([len(atoms)]), np.array([len(both)])
-    return Arrays(atoms, both, np.concatenate([kinds, kinds]), n, e)
+    return Coded(atoms, both, np.concatenate([kinds, kinds]))
 
 
 def _code(value: int, low: int, high: int) -> int:
@@ -357,70 +349,43 @@ _FILES: dict[str, tuple[Any, int]] = {
 
 
 def _write(smiles: Iterable[str], folder: Path, *, jobs: int, progress: Progress | None) -> None:
-    """Parse the SMILES and write the arrays chunk by chunk, so that memory does not grow."""
-    invalid: list[Invalid] = []
-    done = nodes = 0
-    files = {name: (folder / f"{name}.bin").open("wb") for name in _FILES}
-    try:
-        with (folder / "smiles.txt").open("wb") as texts:
-            for chunk, parsed in _mapped(_parse, smiles, jobs):
-                invalid += [Invalid(done + i, s) for i, s in enumerate(chunk) if i in parsed.bad]
-                texts.writelines(
-                    s.encode() + b"\n" for i, s in enumerate(chunk) if i not in parsed.bad
-                )
-                rows = np.setdiff1d(np.arange(len(chunk)), [*parsed.bad]) + done
-                parts = parsed.arrays._asdict() | {"rows": rows}
-                starts = nodes + np.cumsum(parts["n_atoms"]) - parts["n_atoms"]
-                parts["edges"] = parts["edges"] + np.repeat(starts, parts["n_edges"])[:, None]
-                for name, (dtype, _) in _FILES.items():
-                    files[name].write(parts[name].astype(dtype).tobytes())  # tofile: no errno
-                nodes, done = nodes + len(parts["atoms"]), done + len(chunk)
-                if progress is not None:
-                    progress(len(chunk))
-    finally:
-        for file in files.values():
-            file.close()
+    """Parse the SMILES and write the arrays one by one, so that memory does not grow."""
+    invalid, row, nodes = list[Invalid](), -1, 0
+    with ExitStack() as stack:
+        texts = stack.enter_context((folder / "smiles.txt").open("wb"))
+        files = {name: stack.enter_context((folder / f"{name}.bin").open("wb")) for name in _FILES}
+        for row, (text, coded) in enumerate(_mapped(codes, smiles, jobs)):
+            if progress is not None:
+                progress(1)
+            if coded is None:
+                invalid.append(Invalid(row, text))
+                continue
+            texts.write(text.encode() + b"\n")
+            parts: dict[str, Any] = coded._asdict() | {
+                "edges": coded.edges + nodes, "n_atoms": len(coded.atoms),
+                "n_edges": len(coded.edges), "rows": row,
+            }  # fmt: skip
+            for name, (dtype, _) in _FILES.items():
+                files[name].write(np.asarray(parts[name], dtype).tobytes())  # tofile: no errno
+            nodes += len(coded.atoms)
     if not nodes:
         first = f": the first is {invalid[0].smiles[:SHOWN]!r}" if invalid else ""
-        raise InputError(f"none of {done} SMILES is a molecule{first}; is it the right column?")
+        raise InputError(f"none of {row + 1} SMILES is a molecule{first}; is it the right column?")
     (folder / "about.json").write_text(json.dumps({"invalid": invalid}), encoding="utf-8")
 
 
-class _Parsed(NamedTuple):
-    """Molecules of a chunk, and the positions of its invalid SMILES."""
-
-    arrays: Arrays
-    bad: set[int]
-
-
-def _mapped(
-    work: Callable[[tuple[Any, ...]], T], items: Iterable[Any], jobs: int
-) -> Iterator[tuple[tuple[Any, ...], T]]:
-    """Chunks of items, each with the function's result, in order."""
+def _mapped(work: Callable[[S], T], items: Iterable[S], jobs: int) -> Iterator[tuple[S, T]]:
+    """Items, each with the function's result, in order."""
     rdkit()  # raises here if it is missing, not in a worker
-    remaining = iter(items)
-    chunks = iter(lambda: tuple(islice(remaining, CHUNK)), ())
     if jobs == 1:
-        yield from ((chunk, work(chunk)) for chunk in chunks)
+        yield from ((item, work(item)) for item in items)
         return
     check_main_guard(f"jobs={jobs}")
+    remaining = iter(items)
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         # Not all at once: a million SMILES would be waiting in memory.
-        while queued := [*islice(chunks, 8 * jobs)]:
-            yield from zip(queued, pool.map(work, queued), strict=True)
-
-
-def _parse(chunk: Sequence[str]) -> _Parsed:
-    for smiles in chunk:
-        if not isinstance(smiles, str):
-            raise InputError(f"SMILES are strings, got {type(smiles).__name__}: {smiles!r}")
-    molecules = [codes(smiles) for smiles in chunk]
-    bad = {i for i, arrays in enumerate(molecules) if arrays is None}
-    good = [arrays for arrays in molecules if arrays is not None]
-    none = [np.empty((0, columns), dtype) for dtype, columns in _FILES.values()][:5]
-    none[3:] = [part[:, 0] for part in none[3:]]
-    parts = [np.concatenate([empty, *part]) for empty, *part in zip(none, *good, strict=True)]
-    return _Parsed(Arrays(*parts), bad)
+        while queued := [*islice(remaining, 8 * jobs * CHUNK)]:
+            yield from zip(queued, pool.map(work, queued, chunksize=CHUNK), strict=True)
 
 
 def _read(folder: Path, name: str, *, mapped: bool) -> Molecules:
@@ -483,10 +448,10 @@ def scaffolds(
     name = "scaffolds" if chirality else "scaffolds-without-chirality"
 
     def lines() -> Iterator[str]:
-        for chunk, part in _mapped(partial(_scaffolds, chirality=chirality), smiles, jobs):
-            yield from part
+        for _, scaffold in _mapped(partial(_scaffold, chirality=chirality), smiles, jobs):
+            yield scaffold
             if progress is not None:
-                progress(len(chunk))
+                progress(1)
 
     def write(folder: Path) -> None:
         with (folder / "scaffolds.txt").open("wb") as file:
@@ -505,13 +470,13 @@ def _cache_path(name: str, key: str, cache_dir: str | Path | None) -> Path:
     return cache_root(cache_dir) / "molecules" / f"{name}-{digest}"
 
 
-def _scaffolds(chunk: Sequence[str | bytes], *, chirality: bool) -> list[str]:
+def _scaffold(smiles: str | bytes, *, chirality: bool) -> str:
+    mol = molecule(smiles)
+    if not mol.GetRingInfo().NumRings():  # faster than rdkit for long chains
+        return ""
     murcko = rdkit("Chem.Scaffolds.MurckoScaffold")
-    return [
-        murcko.MurckoScaffoldSmiles(mol=mol, includeChirality=chirality)
-        if mol.GetRingInfo().NumRings() else ""  # faster than rdkit for long chains
-        for mol in map(molecule, chunk)
-    ]  # fmt: skip
+    scaffold: str = murcko.MurckoScaffoldSmiles(mol=mol, includeChirality=chirality)
+    return scaffold
 
 
 def fingerprints(molecules: Molecules, *, radius: int = 2, bits: int = 1024) -> NDArray[np.uint8]:

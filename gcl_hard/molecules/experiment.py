@@ -209,7 +209,7 @@ class MoleculeExperiment(Experiment[MoleculeConfig, Any]):
         """Refuse a given split that cannot be used, and a set too large for a kernel."""
         refuse_together(context, "molecules")
         data.split(data.split_name(config))
-        if data.is_too_large(config):
+        if "wl" in config.parts and data.probe_of(config) != "kernel":
             raise InputError(
                 f"{self.set_name(config)} is too large for the kernel of wl: leave wl out, or give "
                 f"--probe kernel, which computes it anyway"

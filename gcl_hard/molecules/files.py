@@ -8,12 +8,12 @@ import hashlib
 import math
 import warnings
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,8 @@ from gcl_hard.molecules.data import Molecules, Progress, from_smiles
 
 SITE = "https://deepchemdata.s3-us-west-1.amazonaws.com/datasets"
 """Where MoleculeNet's files are."""
+ELSEWHERE = "github.com/molecularsets/moses (data/train.csv) or github.com/molML/MoleculeACE"
+"""Where the others are."""
 SMILES = ("smiles", "canonical_smiles", "mol")
 """Columns that SMILES are looked for in, in any case."""
 OTHERS = ("mol_id", "exp_mean [nM]")
@@ -53,7 +55,6 @@ class MoleculeData:
         test: bool [G], the test part where the file has a column ``split``, else None.
         valid: bool [G], the validation part where that column names one, else None.
         cliffs: bool [G], which have an activity-cliff partner (column ``cliff_mol``), else None.
-        unread_split: why the column ``split`` is not used, where it holds other words, else None.
     """
 
     molecules: Molecules
@@ -61,7 +62,6 @@ class MoleculeData:
     test: NDArray[np.bool_] | None = None
     valid: NDArray[np.bool_] | None = None
     cliffs: NDArray[np.bool_] | None = None
-    unread_split: str | None = None
 
 
 def load_molecules(
@@ -77,7 +77,6 @@ def load_molecules(
     limit: int | None = None,
     jobs: int = 1,
     progress: Progress | None = None,
-    on_columns: Callable[[str], Any] | None = None,
 ) -> MoleculeData:
     """A set of molecules by name, or of a CSV file of your own.
 
@@ -98,8 +97,6 @@ def load_molecules(
         limit: only the first so many rows; None for all.
         jobs: processes that parse.
         progress: called with the number of SMILES parsed since the last call.
-        on_columns: called, before molecules are parsed, with a line that says what the columns of
-            a file are taken for.
 
     Returns:
         The set, on the CPU.
@@ -120,21 +117,14 @@ def load_molecules(
     name = name_or_path(name, data_dir=data_dir, cache_dir=cache_dir)
     if is_file(name):
         kind: Kind | None = "unlabelled" if unlabelled else None
-        return read_molecules(
-            name, smiles=smiles, ids=ids, targets=targets, kind=kind, on_columns=on_columns,
-            **options,
-        )  # fmt: skip
+        return read_molecules(name, smiles=smiles, ids=ids, targets=targets, kind=kind, **options)
     for option, column in (("targets", targets), ("smiles", smiles), ("ids", ids)):
         if column is not None:
             raise InputError(f"{option} names columns of your own file, and {name} is a known set")
     source = SOURCES[name]
     path = locate(name, data_dir=data_dir, download=download, cache_dir=cache_dir)
-    columns = _header(path)
-    target_columns = [column for column in columns if column in source.target] or None
-    return read_molecules(
-        path, name=name, targets=target_columns, kind=source.kind, on_columns=on_columns,
-        **options,
-    )  # fmt: skip
+    target_columns = [column for column in _header(path) if column in source.target] or None
+    return read_molecules(path, name=name, targets=target_columns, kind=source.kind, **options)
 
 
 def locate(
@@ -151,25 +141,19 @@ def locate(
     """
     source = SOURCES[name]
     names = {file + end for file in (source.file, source.downloads) if file for end in ("", ".gz")}
-    url = f"{SITE}/{source.downloads}"
+    url = f"{SITE}/{source.downloads}" if source.downloads else ""
     wanted = Wanted(
         look=partial(in_folder, names=sorted(names)),
         lacks=lambda folder: f"no {source.file}, also not in its folders",
         headline=f"set of molecules {name!r} is not available",
-        put=[(url if source.downloads else _origin(name), source.file)],
+        put=[(url or f"{name} of {ELSEWHERE}", source.file)],
         hint="a CSV file of your own is named by its path",
-        download=Download(url, source.downloads) if source.downloads else None,
+        download=Download(url, source.downloads) if url else None,
     )
     places = locating.folders(
         "molecules", data_dir=data_dir, cache_dir=cache_dir, files="CSV files"
     )
     return locating.locate(wanted, places, download=download)
-
-
-def _origin(name: str) -> str:
-    if name == "MOSES":
-        return "data/train.csv of github.com/molecularsets/moses"
-    return f"{name}.csv of github.com/molML/MoleculeACE"
 
 
 def read_molecules(
@@ -184,7 +168,6 @@ def read_molecules(
     jobs: int = 1,
     progress: Progress | None = None,
     cache_dir: str | Path | None = None,
-    on_columns: Callable[[str], Any] | None = None,
 ) -> MoleculeData:
     """Molecules of a CSV file, which may be gzipped.
 
@@ -202,8 +185,6 @@ def read_molecules(
         jobs: processes that parse.
         progress: called with the number of SMILES parsed since the last call.
         cache_dir: root of the cache.
-        on_columns: called, before molecules are parsed, with a line that says what the columns are
-            taken for.
 
     Raises:
         InputError: for a file that cannot be read, without such columns, with two of one name,
@@ -218,25 +199,23 @@ def read_molecules(
         >>> found.kind, found.molecules.y.tolist(), found.molecules.tasks
         ('classes', [1, 0], ('active',))
     """
-    path = Path(path)
-    columns = _columns(
-        path, smiles=smiles, ids=ids, targets=[targets] if isinstance(targets, str) else targets,
-        unlabelled=kind == "unlabelled",
+    path, columns = Path(path), _header(Path(path))
+    read, wanted, in_any_case = _columns(
+        path, columns, smiles=smiles, ids=ids, unlabelled=kind == "unlabelled",
+        targets=[targets] if isinstance(targets, str) else targets,
     )  # fmt: skip
-    wanted, read = columns.targets, columns.read
-    rows = _rows(path, columns.all, read, limit)
+    positions = [columns.index(column) for column in read]
+    lines = islice(_lines(path), 1, None if limit is None else limit + 1)
+    rows = ([row[i] for i in positions] for row in lines)
     # Millions of SMILES alone are not held, nor read where the cache has their molecules.
     held = [*rows] if len(read) > 1 else []
     table = {name: [row[i] for row in held] for i, name in enumerate(read)}
-    if on_columns is not None:
-        numbers = [column for column in wanted if targets or any(map(_is_known, table[column]))]
-        on_columns(f"{path.name}: {columns.described(numbers)}")
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     molecules = from_smiles(
-        table[columns.smiles] if held else (row[0] for row in rows),
+        table[read[0]] if held else (row[0] for row in rows),
         name=name or path.name.partition(".")[0], jobs=jobs, progress=progress,
-        cache_dir=cache_dir, key=f"{digest} {columns.smiles} {limit}",
+        cache_dir=cache_dir, key=f"{digest} {read[0]} {limit}",
     )  # fmt: skip
     if ids:
         molecules = molecules.called(table[ids])
@@ -248,93 +227,56 @@ def read_molecules(
         )
     special = {
         key: np.char.lower(np.char.strip(np.array(table[column])[at]))
-        for key, column in columns.special.items()
+        for key, column in in_any_case.items()
     }
-    part, unread = special.get("split"), None
+    part = special.get("split")
     if part is not None and not (usual := np.isin(part, (*TRAIN, *VALID, *TEST))).all():
-        row = int(at[usual.argmin()])
-        unread = (
-            f"{path}, column split, row {row + 1}: {str(part[usual.argmin()])!r} is none of "
-            f"{TRAIN[0]}, {VALID[0]} and {TEST[0]}"
+        raise InputError(
+            f"{path}, column split, row {at[usual.argmin()] + 1}: {str(part[usual.argmin()])!r} is "
+            f"none of {TRAIN[0]}, {VALID[0]} and {TEST[0]}: correct it, or rename the column"
         )
-        part = None
-        if wanted:
-            warnings.warn(f"{unread}, so that the column is not used", stacklevel=2)
     valid = None if part is None else np.isin(part, VALID)
     return MoleculeData(
-        molecules, kind or "unlabelled", unread_split=unread,
+        molecules, kind or "unlabelled",
         test=None if part is None else np.isin(part, TEST),
         valid=valid if valid is not None and valid.any() else None,
         cliffs=np.isin(special["cliff_mol"], CLIFF) if "cliff_mol" in special else None,
     )  # fmt: skip
 
 
-class _Columns(NamedTuple):
-    """What the columns of a file are read for.
-
-    Attributes:
-        all: the names of all.
-        smiles: the column of SMILES.
-        ids: that of ids; None for the rows' numbers.
-        targets: those of targets.
-        special: ``split`` and ``cliff_mol``, in any case, by these names.
-    """
-
-    all: Sequence[str]
-    smiles: str
-    ids: str | None
-    targets: Sequence[str]
-    special: Mapping[str, str]
-
-    @property
-    def read(self) -> list[str]:
-        """The columns that are read, SMILES first."""
-        ids = [self.ids] if self.ids else []
-        return [*dict.fromkeys([self.smiles, *self.targets, *ids, *self.special.values()])]
-
-    def described(self, targets: Sequence[str]) -> str:
-        """What the columns are taken for, of which these targets hold numbers."""
-        taken = (self.smiles, self.ids, *targets, *self.special.values())
-        left = [name or "one without a name" for name in self.all if name not in taken]
-        parts = [
-            f"SMILES from {self.smiles}",
-            f"ids from {self.ids}" if self.ids else "ids are the rows' numbers",
-            f"targets from {', '.join(targets)}" if targets else "no targets",
-            *[f"not read: {', '.join(left)}"] * bool(left),
-        ]
-        return "; ".join(parts)
-
-
 def _columns(
-    path: Path, *, smiles: str | None, ids: str | None, targets: Sequence[str] | None,
-    unlabelled: bool,
-) -> _Columns:  # fmt: skip
-    """What the columns of a file are read for, by their names."""
-    columns = _header(path)
+    path: Path, columns: Sequence[str], *, smiles: str | None, ids: str | None,
+    targets: Sequence[str] | None, unlabelled: bool,
+) -> tuple[list[str], list[str], dict[str, str]]:  # fmt: skip
+    """The columns that are read, that of SMILES first; those of targets; and ``split`` and
+    ``cliff_mol``, in any case, by these names.
+    """
     by_name = {name.casefold(): name for name in reversed(columns)}
-    named = smiles
-    smiles = named or next((by_name[name] for name in SMILES if name in by_name), None)
-    if smiles not in columns:
+    usual = next((by_name[name] for name in SMILES if name in by_name), None)
+    if (smiles or usual) not in columns:
         raise InputError(
             f"{path} has no column {smiles or ' or '.join(SMILES)} of SMILES, it has "
             f"{', '.join(columns)}: name it by smiles (--smiles COLUMN)"
         )
-    special = {name: by_name[name] for name in SPECIAL if name in by_name}
-    for column in (*(targets or ()), *([ids] if ids else ())):
+    special = {} if unlabelled else {name: by_name[name] for name in SPECIAL if name in by_name}
+    named = [*(targets or ()), *([ids] if ids else ())]
+    for column in named:
         if column not in columns:
             raise unknown(f"column of {path.name}", column, [*dict.fromkeys(columns)])
-    others = {smiles, ids, *OTHERS, *special.values()}
+    first = smiles or str(usual)
+    others = {first, ids, *OTHERS, *special.values()}
     used = [*targets] if targets else [name for name in columns if name not in others]
     if not targets and columns.count("") > 1:
         used = [name for name in used if name]  # of commas at the ends of lines
-    read = _Columns(columns, smiles, ids, [] if unlabelled else [*dict.fromkeys(used)], special)
-    in_any_case = {*special.values(), *([] if named else [smiles])}
-    for name in read.read:
+    used = [] if unlabelled else [*dict.fromkeys(used)]
+    read = [*dict.fromkeys([first, *used, *named, *special.values()])]
+    in_any_case = {*special.values(), *([] if smiles else [first])}
+    for name in read:
         fold = str.casefold if name in in_any_case else str
         alike = [other for other in columns if fold(other) == fold(name)]
         if len(alike) > 1:
             raise InputError(f"{path} has several columns {' and '.join(alike)}: rename them")
-    return read
+    return read, used, special
 
 
 def _with_targets(
@@ -397,12 +339,6 @@ def _number(text: str) -> float | None:
         return None
 
 
-def _is_known(text: str) -> bool:
-    """Whether a cell is a number, or yes or no in words."""
-    number = _number(WORDS.get(text.strip().casefold(), text.strip()))
-    return number is not None and not math.isnan(number)
-
-
 def _kind(y: NDArray[np.float64]) -> Kind:
     known = y[np.isfinite(y)]
     if not np.isin(known, (0, 1)).all():
@@ -412,13 +348,15 @@ def _kind(y: NDArray[np.float64]) -> Kind:
     return "classes" if y.shape[1] == 1 and len(known) == len(y) else "tasks"
 
 
-def _lines(path: Path, n_columns: int | None = None) -> Iterator[list[str]]:
-    """The cells of each line of a CSV file, of this many columns unless it is blank."""
+def _lines(path: Path) -> Iterator[list[str]]:
+    """The cells of each line of a CSV file that is not blank, as many as its first line has."""
     opened: Any = gzip.open if path.suffix == ".gz" else open
+    n_columns = 0
     try:
         with opened(path, "rt", encoding="utf-8-sig", newline="") as text:
-            for row in (lines := csv.reader(text)):
-                if row and n_columns not in (None, len(row)):
+            for row in filter(None, lines := csv.reader(text)):
+                n_columns = n_columns or len(row)
+                if len(row) != n_columns:
                     raise InputError(
                         f"{path}, line {lines.line_num}: {len(row)} columns, expected {n_columns}"
                     )
@@ -433,11 +371,3 @@ def _header(path: Path) -> list[str]:
     if not header:
         raise InputError(f"{path} is empty; expected a line of column names")
     return [name.strip() for name in header]
-
-
-def _rows(
-    path: Path, columns: Sequence[str], wanted: Sequence[str], limit: int | None
-) -> Iterator[list[str]]:
-    at = [columns.index(column) for column in wanted]
-    lines = islice(_lines(path, len(columns)), 1, None if limit is None else limit + 1)
-    return ([row[j] for j in at] for row in lines if row)

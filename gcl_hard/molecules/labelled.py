@@ -43,17 +43,12 @@ class Labelled:
 
     def split_name(self, config: MoleculeConfig) -> str:
         """The split of a configuration; by default the given one, or that by scaffolds."""
-        has_split = self.data.test is not None or self.data.unread_split is not None
-        return config.split or ("given" if has_split else "scaffold")
+        return config.split or ("scaffold" if self.data.test is None else "given")
 
     def probe_of(self, config: MoleculeConfig) -> str:
         """The probe of a configuration; by default linear if the set is too large for kernels."""
         large = len(self.split(self.split_name(config)).train) * self.y[:1].size > LARGE
         return config.probe or ("linear" if large else "kernel")
-
-    def is_too_large(self, config: MoleculeConfig) -> bool:
-        """Whether the set is too large for a kernel that the configuration reads."""
-        return "wl" in config.parts and self.probe_of(config) != "kernel"
 
     @property
     def classes(self) -> bool:
@@ -103,8 +98,6 @@ class Labelled:
             seed = None if order == "scaffold" else int(order.removeprefix("random-"))
             return scaffold_split(frameworks, seed=seed)
         test, valid = self.data.test, self.data.valid
-        if self.data.unread_split is not None:
-            raise InputError(f"{self.data.unread_split}: correct it, or choose another split")
         if test is None or not test.any() or (test if valid is None else test | valid).all():
             raise InputError(
                 f"{self.molecules.name}: its column split names no test or no training molecules"

@@ -133,12 +133,8 @@ def order(
 
 def loaded(name: str, **options: Any) -> MoleculeData:
     """A set by :func:`load_molecules`, with progress, and a line on SMILES that are left out."""
-
-    def say(line: str) -> None:
-        print(line, file=sys.stderr)
-
     with bar_of("parsing all, once", " SMILES") as bar:
-        data = load_molecules(name, progress=bar.update, on_columns=say, **options)
+        data = load_molecules(name, progress=bar.update, **options)
     if left_out := data.molecules.left_out(data.molecules.name):
         print(left_out, file=sys.stderr)
     return data

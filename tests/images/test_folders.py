@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,8 @@ from torchvision.datasets import ImageFolder
 
 from gcl_hard.errors import InputError
 from gcl_hard.images import decoding, has_dataset, load
-from gcl_hard.images.datasets import ImageSet, paths
+from gcl_hard.images.datasets import ImageSet
+from gcl_hard.images.files import paths
 from tests.said import says
 
 SIDE = 8
@@ -241,14 +242,6 @@ def test_a_link_to_nothing_is_named(link: str, pets: Path) -> None:
         read(pets)
 
 
-@pytest.mark.skipif(os.name != "posix" or os.getuid() == 0, reason="reads every folder")
-def test_a_folder_that_may_not_be_read_is_named(pets: Path) -> None:
-    put(pets / "train" / "cat" / "more" / "0.png")
-    (pets / "train" / "cat" / "more").chmod(0)
-    with pytest.raises(PermissionError, match=r"train/cat/more"):
-        read(pets)
-
-
 # Which files are images
 
 
@@ -298,19 +291,6 @@ def test_of_several_pictures_in_a_file_the_first_is_read_with_a_word(pets: Path)
 
 def latin(name: bytes) -> str:
     return os.fsdecode(name)
-
-
-@pytest.mark.parametrize(("others", "small", "warns"), [(200, 90, True), (1000, 150, False)])
-def test_an_image_is_too_small_where_it_decides_the_side(
-    others: int, small: int, warns: bool, tmp_path: Path
-) -> None:
-    """At most 224 pixels are read of any image: one of 150 costs little beside those of 1000."""
-    root = image_folder(tmp_path, "train/a", "train/b", "test/a", "test/b")
-    for file in root.glob("t*/*/?.png"):
-        Image.new("1", (others, others)).save(file)
-    Image.new("1", (small, 200)).save(root / "train" / "a" / "small.png")
-    with pytest.warns(UserWarning, match=f"small.*{small}") if warns else nullcontext():
-        assert read(root).size == (small, small)
 
 
 def test_names_that_are_no_utf8_are_read(tmp_path: Path) -> None:
@@ -419,20 +399,6 @@ def test_files_replaced_with_their_old_sizes_and_times_are_decoded_again(pets: P
             before.st_mtime_ns,
         )
     assert shades(read(pets).split("test").images) == [200] * 4
-
-
-def test_two_files_that_exchange_their_names_are_decoded_again(pets: Path) -> None:
-    cat, dog, aside = (pets / "train" / name for name in ("cat/0.bmp", "dog/0.bmp", "x"))
-    for file in (cat, dog):
-        file.with_suffix(".png").unlink()
-        put(file, int(file == dog))
-        os.utime(file, ns=(0, 10**18))
-    assert shades(read(pets).split("train").images) == [0, 0, 1, 1]
-    assert cat.stat().st_size == dog.stat().st_size
-    cat.rename(aside)
-    dog.rename(cat)
-    aside.rename(dog)
-    assert shades(read(pets).split("train").images) == [1, 0, 0, 1]
 
 
 def test_images_decoded_in_another_way_are_decoded_again(

@@ -210,7 +210,7 @@ def test_a_class_that_cannot_be_held_out_is_refused() -> None:
     labels = torch.tensor([0, 0, 0, 0, 0, 1])
     split = Split(torch.zeros(6, 3, SIDE, SIDE, dtype=torch.uint8), labels)
     lonely = ImageData("lonely", split, split, split, torch.arange(6), ("a", "b"))
-    with pytest.raises(InputError, match=r"class 1\D+1 member\b"):
+    with pytest.raises(InputError, match=r"class 1\D+1 of 2 members\b"):
         lonely.held_out(0)
 
 

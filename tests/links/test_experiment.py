@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-import tracemalloc
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +14,7 @@ import torch
 from gcl_hard import bench, tune
 from gcl_hard.evaluation import filtered_ranks, mean_reciprocal_rank
 from gcl_hard.evaluation.significance import crossed_test
-from gcl_hard.experiments.experiment import RunContext, TrainedRun, silent
+from gcl_hard.experiments.experiment import RunContext, silent
 from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.store import Store
@@ -110,18 +105,6 @@ def test_the_scores_are_those_of_the_ranks(ring: Path) -> None:
     assert metrics["hits1"][0] == pytest.approx(100 * np.mean([x == 1 for x in reciprocal]))
 
 
-def test_frequency_counts_training_answers(ring: Path) -> None:
-    links = LinkSet.from_triples(
-        [("a", "r", "x"), ("b", "r", "x"), ("c", "r", "y")], [("d", "r", "y")], [("e", "r", "y")]
-    )
-    experiment, config = LinkExperiment(), LinkConfig("own", "frequency")
-    context = made_context(None)
-    trained = experiment.train_run(Run(config, 0), links, context, silent)
-    scored = experiment.score(trained, links, context)
-    # x answers twice, y once: of (e, r, ?) y is second
-    assert scored.folds[0].predicted[0] == 2
-
-
 def drawn_facts() -> LinkSet:
     """Facts of four relations, of which near is nearly symmetric and up and down are reversals."""
     draw = np.random.default_rng(0)
@@ -201,23 +184,6 @@ def test_counting_takes_memory_for_the_pairs_that_there_are() -> None:
     assert baseline(links.queries("test")).shape == (20, n)
 
 
-def test_one_long_name_makes_no_other_long(tmp_path: Path) -> None:
-    names = ["e" * 20_000, "nul\0", *(f"e{i}" for i in range(30_000))]
-    facts = torch.tensor([[0, 0, 1], [1, 0, 2]])
-    links = LinkSet(facts, facts[:0], facts[:0], tuple(names), ("r",))
-    config, experiment = LinkConfig("own", "ucl", dim=2), LinkExperiment()
-    trained = TrainedRun(Run(config, 0), embeddings=new_scorer(config, links, None))
-    store = Store(tmp_path)
-    tracemalloc.start()
-    store.put_arrays(trained.run, experiment.arrays(trained, links), ".npz")
-    assert tracemalloc.get_traced_memory()[1] < 20e6  # 2.4 GB as NumPy's text
-    tracemalloc.stop()
-    (path,) = tmp_path.glob("*.npz")
-    with np.load(path) as saved:
-        assert json.loads(saved["entity_names"].item()) == names
-        assert saved["relation_names"].tolist() == ["r"]
-
-
 def test_choices_and_epochs_do_not_depend_on_test_facts(tmp_path: Path) -> None:
     """Of facts that differ in the test part alone, where filtering by it would move ranks."""
     draw = np.random.default_rng(0)
@@ -239,29 +205,6 @@ def test_choices_and_epochs_do_not_depend_on_test_facts(tmp_path: Path) -> None:
     (weights_a, scores_a, epoch), (weights_b, scores_b, other_epoch) = results
     assert all(torch.equal(a, b) for a, b in zip(weights_a, weights_b, strict=True))
     assert (scores_a, epoch) == (scores_b, other_epoch)
-
-
-@pytest.mark.exact
-def test_nothing_of_test_facts_reaches_a_model_or_a_choice(ring: Path) -> None:
-    """Other test facts: the same models, the same settings chosen."""
-    command = ["--dataset=ring", "--data-dir=.", "--domain=links", "--seeds=1", *SHORT[:-1],
-               "--method=scl,hscl", "--beta=0.5,2", "--temperature=1,4",
-               "--select=true", "--save-embeddings"]  # fmt: skip
-    assert bench.main([*command, "--output=one"]) == 0
-    # facts that all parts have entities and relations of, so that the numbering stays
-    lines = (ring / "test.txt").read_text(encoding="utf-8").splitlines()
-    moved = [f"p{(int(h[1:]) + 7) % 30}\t{r}\t{t}" for h, r, t in (x.split("\t") for x in lines)]
-    (ring / "test.txt").write_text("\n".join(moved), encoding="utf-8")
-    subprocess.run(  # a set is read once in a process
-        [sys.executable, "-W", "ignore", "-m", "gcl_hard.bench", *command, "--output=two"],
-        check=True, capture_output=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    for path in sorted(Path("one").glob("*.npz")):
-        with np.load(path) as a, np.load(Path("two") / path.name) as b:
-            assert np.array_equal(a["embeddings"], b["embeddings"])
-    names = [{*records(folder)} for folder in ("one", "two")]
-    assert names[0] == names[1]
-    assert records("one") != records("two")
 
 
 def test_a_search_chooses_by_valid_facts(ring: Path) -> None:
@@ -377,18 +320,11 @@ def test_the_mrr_of_a_kind_of_questions_is_over_those_alone(tmp_path: Path) -> N
 
 OWN = """
 import torch
+from gcl_hard.links import Scorer
 
-class Plain(torch.nn.Module):
-    def __init__(self, n_entities, n_relations, dim, bias=0.0):
-        super().__init__()
-        self.entities = torch.nn.Embedding(n_entities, dim)
-        self.relations = torch.nn.Embedding(2 * n_relations, dim)
-
+class Plain(Scorer):
     def query(self, entity, relation):
         return self.entities(entity) + self.relations(relation)
-
-    def candidates(self, entities=None):
-        return self.entities.weight if entities is None else self.entities(entities)
 
 class Narrow(Plain):
     def candidates(self, entities=None):
@@ -397,15 +333,6 @@ class Narrow(Plain):
 class Unpaired(Plain):
     def compare(self, queries, candidates):
         return -torch.cdist(queries, candidates)
-
-class NoRelations(Plain):
-    def __init__(self, *given, bias=0.0):
-        super().__init__(*given)
-        self.kinds = self.relations
-        del self.relations
-
-    def query(self, entity, relation):
-        return self.entities(entity) + self.kinds(relation)
 
 class Lacking(torch.nn.Module):
     def __init__(self, *given, bias=0.0):
@@ -427,9 +354,8 @@ def test_a_model_of_ones_own_is_named(
         assert saved["entity_names"][0] == "p0"
     capsys.readouterr()
     for name, facts, more in (
-        ("Narrow", ["30", "3"], []), ("Lacking", ["query", "candidates"], []),
+        ("Narrow", ["30", "3"], []), ("Lacking", ["Scorer"], []),
         ("Unpaired", ["pairwise"], []), ("Plain", ["sparse"], ["--sparse=true"]),
-        ("NoRelations", ["relations"], ["--n3=0.1"]),
     ):  # fmt: skip
         assert bench.main([*command, f"--encoder=own_scorers:{name}", *more]) == 2
         assert says(capsys.readouterr().err, name, *facts)

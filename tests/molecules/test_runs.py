@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -133,18 +132,6 @@ def test_a_constant_added_to_all_targets_changes_no_error(method: str, tmp_path:
         assert main(["--dataset", str(path), *command, "--output", str(output)]) == 0
         scores.append(results(output)[0].scores["rmse"][0])
     assert scores[1:] == pytest.approx([scores[0]] * 2, rel=1e-3)
-
-
-@pytest.mark.filterwarnings("ignore:.*column split")
-def test_a_split_of_other_words_is_refused_where_it_is_used(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = write(tmp_path, "cliffs")
-    path.write_text(path.read_text().replace(",train", ",external", 1))
-    command = ["--dataset", str(path), "--method=ecfp", "--output", str(tmp_path / "out")]
-    assert main(command) == 2
-    assert says(capsys.readouterr().err, "'external'", "train", "valid", "test")
-    assert main([*command, "--split=scaffold"]) == 0
 
 
 def mirrored(folder: Path) -> Path:
@@ -497,17 +484,6 @@ def test_a_file_that_cannot_be_scored_is_refused(
     assert says(capsys.readouterr().err, *facts)
 
 
-def test_a_files_own_parts_are_used(tmp_path: Path) -> None:
-    path = tmp_path / "mine.csv"
-    parts = ["train"] * 50 + ["Valid"] * 15 + ["TEST"] * 15
-    rows = [f"{s},{len(s)}.5,{part}" for s, part in zip(SMILES, parts, strict=True)]
-    path.write_text("\n".join(["smiles,y,split", *rows]) + "\n")
-    split = Labelled(read_molecules(path)).split("given")
-    assert [part.tolist() for part in split] == [
-        [*range(50)], [*range(50, 65)], [*range(65, 80)]
-    ]  # fmt: skip
-
-
 def test_a_kernel_of_a_large_set_is_computed_only_if_it_is_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -559,24 +535,6 @@ def test_what_is_joined_with_an_encoder_trains_it_once(
     first, second = (results(tmp_path / name) for name in ("one", "two"))
     again = [result.predicted for result in second if representation(config_of(result)) == joined]
     assert again == [result.predicted for result in first]
-
-
-@pytest.mark.slow
-@pytest.mark.exact
-def test_processes_give_the_results_of_one(tmp_path: Path) -> None:
-    command = ["--dataset", str(write(tmp_path, "cliffs")), "--method=untrained,scl,supervised",
-               "--joined=none,ecfp", "--epochs=2", "--seeds=2"]  # fmt: skip
-    by_jobs = {}
-    for jobs in (1, 2):
-        out = tmp_path / f"of-{jobs}"
-        assert main([*command, f"--jobs={jobs}", f"--output={out}"]) == 0
-        by_jobs[jobs] = [
-            replace(result, seconds_train=0.0, seconds_eval=0.0, finished="")
-            for result in results(out)
-        ]
-        assert not [*out.glob(".*")]
-    assert len(by_jobs[1]) == 10
-    assert by_jobs[1] == by_jobs[2]
 
 
 @pytest.mark.parametrize(
