@@ -184,7 +184,7 @@ def one_pass(methods: Sequence[str], n: int, n_graphs: int, repeats: int) -> Val
 
 def executors(table: Table, repeats: int) -> None:
     """Add the speed-up of each executor over its substitute."""
-    methods = ("ucl", "hcl", "scl", "hscl")
+    methods = ("ucl", "hcl")
     for n in (1024, 2048, 4096, 8192):
         measured = half_of_all(methods, n, repeats)
         pairs = [(f"{method} streaming", f"{method} symmetric") for method in methods]

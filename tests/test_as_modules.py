@@ -76,39 +76,10 @@ DRAWN: list[Callable[[], Any]] = [
 ]
 
 
-@pytest.mark.parametrize("make", DRAWN)
-def test_activation_checkpointing_repeats_the_draws(make: Callable[[], Any]) -> None:
-    steps = []
-    for recomputes in (False, True):
-        loss, gradients = make(), []
-        for _ in range(2):  # one step after the other
-            z1, z2 = views()
-            z1.requires_grad_()
-            value = (
-                checkpoint(lambda z, loss=loss, z2=z2: loss(z, z2, LABELS), z1, use_reentrant=False)
-                if recomputes
-                else loss(z1, z2, LABELS)
-            )
-            value.backward()
-            gradients.append((value.detach(), z1.grad))
-        # two forward passes, of the same inputs at that, before one backward pass
-        z1, z2 = views()
-        z1.requires_grad_()
-        parts = [
-            checkpoint(lambda z, loss=loss, z2=z2: loss(z, z2, LABELS), z1, use_reentrant=False)
-            if recomputes
-            else loss(z1, z2, LABELS)
-            for _ in range(2)
-        ]
-        (parts[0] - 3 * parts[1]).backward()
-        steps.append([*gradients, (parts[0].detach(), z1.grad)])
-    for (value, slope), (again, slope_again) in zip(*steps, strict=True):
-        assert torch.equal(value, again)
-        torch.testing.assert_close(slope, slope_again, rtol=1e-12, atol=1e-15)
-
-
 @pytest.mark.parametrize("labels", [None, LABELS])
-@pytest.mark.parametrize("between", ["nothing", "the same", "others", "a second backward pass"])
+@pytest.mark.parametrize(
+    "between", ["nothing", "the same", "others", "a second backward pass", "the same inputs twice"]
+)
 @pytest.mark.parametrize(
     "make", [*DRAWN, lambda: contrastive_loss("ucl"), lambda: contrastive_loss("progcl")]
 )
@@ -136,13 +107,13 @@ def test_draws_are_repeated_whatever_comes_between(
         if between in ("the same", "others"):
             with torch.no_grad():
                 loss(*((a, b) if between == "the same" else views(seed=5)), labels)
-        second = value(c, d)
+        second = -3 * value(a, b) if between == "the same inputs twice" else value(c, d)
         twice = between == "a second backward pass"
         first.backward(retain_graph=twice)
         if twice:
             first.backward()
         second.backward()
-        results.append(torch.cat([a.grad, c.grad]))  # type: ignore[list-item]
+        results.append(torch.cat([z.grad for z in (a, c) if z.grad is not None]))
     torch.testing.assert_close(*results, rtol=1e-12, atol=1e-15)
 
 
@@ -178,8 +149,6 @@ def test_a_state_may_be_assigned_and_unknown_keys_are_told() -> None:
     assert built.candidates()["candidate_labels"].tolist() == [0, 1, 2]
     with pytest.raises(RuntimeError, match="embedings"):
         Queue(4, 2).load_state_dict({**full.state_dict(), "embedings": torch.ones(4, 2)})
-    with pytest.raises(InputError, match="classes"):
-        full.add(torch.ones(2, 2), ["a", "b"])  # type: ignore[arg-type]
 
 
 def test_gradients_of_torch_func_reach_adversarial_negatives() -> None:
@@ -206,14 +175,6 @@ def test_a_hardening_may_be_set_as_it_is_given() -> None:
     assert loss(z1, z2).item() == contrastive_loss("ucl")(z1, z2).item()
     loss.sampler.hardening = lambda t: 2.0 * t
     assert loss(z1, z2).item() == pytest.approx(contrastive_loss("hucl", beta=2.0)(z1, z2).item())
-    with pytest.raises(InputError, match="hardening"):
-        loss.sampler.hardening = "hard"  # type: ignore[assignment]
-
-
-@pytest.mark.parametrize("kind", [">i4", object, "u2"])
-def test_arrays_of_whole_numbers_are_labels(kind: Any) -> None:
-    loss, pair = contrastive_loss("hscl"), views()
-    assert loss(*pair, LABELS.numpy().astype(kind)).item() == loss(*pair, LABELS).item()
 
 
 def test_activation_checkpointing_repeats_the_augmentations() -> None:
@@ -247,18 +208,13 @@ def test_a_loss_is_built_under_meta(method: str) -> None:
     assert loss(z1, z2, LABELS).item() == contrastive_loss(method)(z1, z2, LABELS).item()
 
 
-def test_queue_and_views_are_built_under_meta() -> None:
+def test_views_are_built_under_meta() -> None:
     recipe = ViewRecipe(noise=0.1)
     statistics: Any = {"size": 8, "mean": (0.5,) * 3, "std": (0.2, 0.3, 0.4)}
     with torch.device("meta"):
-        queue, module = Queue(4, 2), Views(recipe, **statistics)
-        assert queue.candidates() == {}
+        module = Views(recipe, **statistics)
     images = torch.randint(256, (3, 3, 8, 8), dtype=torch.uint8)
     assert torch.equal(module(images, seed=1), Views(recipe, **statistics)(images, seed=1))
-    queue.to_empty(device="cpu")
-    queue.reset_parameters()
-    queue.add(torch.ones(3, 2), torch.arange(3))
-    assert queue.candidates()["candidate_labels"].tolist() == [0, 1, 2]
 
 
 @pytest.mark.filterwarnings("ignore:There is a performance drop")  # of torch, in mochi
@@ -331,57 +287,8 @@ def test_a_pair_needs_no_labels_where_the_loss_needs_none() -> None:
         ImageContrast(fast_net(2), method="scl")(ViewPair(x, x, None))
 
 
-class Returning(nn.Module):
-    def __init__(self, loss_of: Callable[[Tensor], Any]) -> None:
-        super().__init__()
-        self.w, self.loss_of = nn.Parameter(torch.ones(3)), loss_of
-
-    def forward(self, batch: Tensor) -> Any:
-        return self.loss_of((self.w * batch).sum())
-
-
-@pytest.mark.parametrize(
-    ("loss_of", "fact"),
-    [
-        (lambda loss: {"loss": loss}, "dict"),
-        (lambda loss: (loss, 1), "tuple"),
-        (lambda loss: None, "NoneType"),
-        (lambda loss: loss.item(), "float"),
-        (lambda loss: loss.expand(3), "[3]"),
-        (lambda loss: loss.detach(), "gradient"),
-    ],
-)
-def test_what_is_no_loss_is_refused(loss_of: Callable[[Tensor], Any], fact: str) -> None:
-    from gcl_hard.training.loop import Optimisation, train
-
-    with pytest.raises(InputError) as caught:
-        train(Returning(loss_of), [torch.ones(3)], Optimisation(epochs=1))
-    assert says(str(caught.value), "loss", fact)
-
-
-@pytest.mark.parametrize(
-    ("model", "optimiser", "facts"),
-    [
-        (nn.Identity(), None, ["Identity", "parameters"]),
-        (Returning(lambda x: x).requires_grad_(requires_grad=False), None, ["Returning", 1]),
-        (
-            Returning(lambda x: x),
-            lambda p, lr, weight_decay: torch.optim.LBFGS(p),
-            ["LBFGS", "step"],
-        ),
-    ],
-)
-def test_what_cannot_be_trained_is_refused(model: Any, optimiser: Any, facts: list[Any]) -> None:
-    from gcl_hard.training.loop import Optimisation, train
-
-    with pytest.raises(InputError) as caught:
-        train(model, [torch.ones(3)], Optimisation(epochs=1, optimiser=optimiser))
-    assert says(str(caught.value), *facts)
-
-
 @pytest.mark.parametrize("method", ["ucl", "spacl"])
 def test_sparse_embeddings_are_refused_with_the_remedy(method: str) -> None:
     z1, z2 = views()
-    for pair in ((z1.to_sparse(), z2.to_sparse()), (z1, z2.to_sparse())):
-        with pytest.raises(InputError, match="to_dense"):
-            contrastive_loss(method)(*pair)
+    with pytest.raises(InputError, match="to_dense"):
+        contrastive_loss(method)(z1.to_sparse(), z2.to_sparse())

@@ -36,13 +36,10 @@ from gcl_hard.experiments.store import Store
 from gcl_hard.experiments.values import as_seeds, unknown_setting, warn_of_unread
 
 if TYPE_CHECKING:
-    from typing import Unpack
-
     from gcl_hard.evaluation.significance import PairedTest
     from gcl_hard.graphs import GraphSet
     from gcl_hard.images import ImageSet
     from gcl_hard.links import LinkSet
-    from gcl_hard.losses.keywords import EvaluateSettings
     from gcl_hard.nodes import NodeSet
     from gcl_hard.reports.frame import Results
 
@@ -70,7 +67,7 @@ def evaluate(
     data_dir: str | Path | None = None,
     progress: bool = True,
     logger: Logger | None = None,
-    **settings: Unpack[EvaluateSettings],
+    **settings: Any,
 ) -> Evaluation:
     """Evaluate encoders on data, both perhaps your own, as the command ``bench`` does.
 

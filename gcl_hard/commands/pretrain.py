@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import nn
 
@@ -26,12 +26,6 @@ from gcl_hard.experiments.pretraining_settings import PretrainOptions
 from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.experiments.settings import RunConfig, defaults, flag
 from gcl_hard.experiments.values import unknown_setting, warn_of_unread
-
-if TYPE_CHECKING:
-    from typing import Unpack
-
-    from gcl_hard.losses.keywords import PretrainSettings
-
 
 DATA = "molecules: MOSES, a set of MoleculeNet's, or NAME.csv; images: a folder, or a set by name"
 NO_FLAGS = ("scheduler",)
@@ -134,7 +128,7 @@ def pretrain_encoder(
     logger: Logger | None = None,
     checkpoint_minutes: float = 5.0,
     force: bool = False,
-    **settings: Unpack[PretrainSettings],
+    **settings: Any,
 ) -> nn.Module:
     """Train an encoder of molecules, or of images, without targets, as ``gcl_hard.pretrain`` does.
 

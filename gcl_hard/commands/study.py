@@ -25,8 +25,6 @@ from gcl_hard.tuning.search import PreparedSearch
 from gcl_hard.tuning.storage import exclusive, opened, reachable
 
 if TYPE_CHECKING:
-    from typing import Unpack
-
     from optuna import Study
     from optuna.pruners import BasePruner
     from optuna.samplers import BaseSampler
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from gcl_hard.graphs import GraphSet
-    from gcl_hard.losses.keywords import StudySettings
 
 
 def search(
@@ -128,7 +125,7 @@ def study(
     threads: int | None = None,
     progress: bool = True,
     logger: Logger | None = None,
-    **settings: Unpack[StudySettings],
+    **settings: Any,
 ) -> SearchResult:
     r"""Search settings of a method; score the best ones once on data that the search never saw.
 

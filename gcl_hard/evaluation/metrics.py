@@ -23,6 +23,7 @@ from gcl_hard.evaluation.ranking import (
     mean_reciprocal_rank,
     reciprocals,
 )
+from gcl_hard.evaluation.transfer import resampled_auc, resampled_rmse, rmse, roc_auc
 
 
 @dataclass(frozen=True)
@@ -133,27 +134,11 @@ def _classes(targets: Any, predicted: Any) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def _auc(targets: Any, predicted: Any) -> float:
-    from gcl_hard.evaluation.transfer import roc_auc
-
     return 100 * roc_auc(targets, predicted).mean
 
 
-def _rmse(targets: Any, predicted: Any) -> float:
-    from gcl_hard.evaluation.transfer import rmse
-
-    return rmse(targets, predicted)
-
-
 def _resampled_auc(targets: Any, predicted: Any, ids: Any, mask: Any) -> Any:
-    from gcl_hard.evaluation.transfer import resampled_auc
-
     return 100 * resampled_auc(targets, predicted, ids)
-
-
-def _resampled_rmse(targets: Any, predicted: Any, ids: Any, mask: Any) -> Any:
-    from gcl_hard.evaluation.transfer import resampled_rmse
-
-    return resampled_rmse(targets, predicted, ids, mask)
 
 
 def _rank_metric(score: Callable[[AnswerRanks], float]) -> Callable[[Any, Any], float]:
@@ -189,15 +174,9 @@ def _by_task(name: str, *, classes: bool) -> Callable[[Any, Any], float]:
         tasks = zip(*(values.reshape(len(values), -1).T for values in both), strict=True)
         for task_targets, task_predictions in tasks:
             known = np.isfinite(task_targets)
-            if (
-                len(np.unique(task_targets[known])) > 1
-                and not np.isnan(task_predictions[known]).any()
-            ):
-                scores.append(
-                    float(
-                        getattr(sklearn.metrics, name)(task_targets[known], task_predictions[known])
-                    )
-                )
+            pair = task_targets[known], task_predictions[known]
+            if len(np.unique(pair[0])) > 1 and not np.isnan(pair[1]).any():
+                scores.append(float(getattr(sklearn.metrics, name)(*pair)))
         return (100 if classes else 1) * float(np.mean(scores)) if scores else math.nan
 
     return score
@@ -221,12 +200,12 @@ METRICS: dict[str, Metric] = {
         "average precision", _by_task("average_precision_score", classes=True), **_SCORES
     ),
     "rmse": Metric(
-        "RMSE", _rmse, higher=False, least=0.0, resampled=_resampled_rmse, **_NUMBERS
+        "RMSE", rmse, higher=False, least=0.0, resampled=resampled_rmse, **_NUMBERS
     ),
     "r2": Metric("R²", _by_task("r2_score", classes=False), most=1.0, **_NUMBERS),
     "cliff_rmse": Metric(
-        "RMSE of molecules with an activity cliff", _rmse, higher=False, mask="cliffs", least=0.0,
-        resampled=_resampled_rmse, **_NUMBERS,
+        "RMSE of molecules with an activity cliff", rmse, higher=False, mask="cliffs", least=0.0,
+        resampled=resampled_rmse, **_NUMBERS,
     ),
     "mrr": Metric("MRR", _rank_metric(mean_reciprocal_rank), each=_reciprocals, **_RANKS),
     **{

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from gcl_hard.evaluation.folds import FoldScore
+from gcl_hard.evaluation.folds import FoldScore
+from gcl_hard.evaluation.probes import probe_fold
+from gcl_hard.evaluation.svm import svm_fold
 
 
 class Probe(NamedTuple):
@@ -23,21 +24,11 @@ class Probe(NamedTuple):
     score: Callable[..., FoldScore]
 
 
-def _svm(*data: Any, **options: Any) -> FoldScore:
-    from gcl_hard.evaluation.svm import svm_fold
-
-    return svm_fold(*data, **options)
-
-
-def _regression(name: Any, *data: Any, **options: Any) -> FoldScore:
-    from gcl_hard.evaluation.probes import probe_fold
-
-    return probe_fold(*data, probe=name, **options)
-
-
 PROBES: dict[str, Probe] = {
-    "svm": Probe("svm", _svm),
-    "logistic": Probe("logistic (linear probe)", partial(_regression, "logistic")),
-    "nystroem": Probe("nystroem (approximates the SVM's rbf)", partial(_regression, "nystroem")),
+    "svm": Probe("svm", svm_fold),
+    "logistic": Probe("logistic (linear probe)", partial(probe_fold, probe="logistic")),
+    "nystroem": Probe(
+        "nystroem (approximates the SVM's rbf)", partial(probe_fold, probe="nystroem")
+    ),
 }
 """Probes by the name in a configuration; flags, runs and tables take a row that is added here."""

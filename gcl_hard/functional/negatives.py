@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Sequence
-from numbers import Integral
 from typing import Any
 
 import torch
@@ -115,7 +114,7 @@ def check_labels(
     if labels is None:
         raise InputError(f"{needed_by} needs labels: pass an integer tensor of shape [{n_items}]")
     if not isinstance(labels, Tensor):
-        labels = as_labels(_integers(labels), device)
+        labels = as_labels(labels, device)
         labels = labels if labels.numel() else labels.long()  # an empty list is of float
     if labels.dtype in (torch.uint16, torch.uint32, torch.uint64):
         labels = labels.long()  # PyTorch has no min of these
@@ -139,16 +138,6 @@ def _check_classes(labels: Tensor, needed_by: str, unknown: int | None) -> None:
         f"labels must be at least 0, got {least}: {needed_by} needs the class of each item, unless "
         f"unknown={least} marks those of unknown class"
     )
-
-
-def _integers(labels: Any) -> Any:
-    """Integer arrays of another byte order, or of objects, as int64; anything else unchanged."""
-    kind = getattr(getattr(labels, "dtype", None), "kind", "")
-    if kind == "O":
-        whole = all(isinstance(value, Integral) for value in labels.ravel())
-    else:
-        whole = kind in ("i", "u") and not labels.dtype.isnative
-    return labels.astype("int64") if whole else labels
 
 
 def as_labels(labels: Any, device: torch.device | None = None) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast
+from typing import Any, Literal, TypeVar, Unpack, cast
 
 from gcl_hard.core.setting import Field, declared, joined
 from gcl_hard.errors import InputError, check_option, unknown
@@ -15,17 +15,9 @@ from gcl_hard.functional.pool import HardPositives
 from gcl_hard.functional.rowwise import RankPosterior, RelativeThreshold, Ring, Transport
 from gcl_hard.functional.schedules import Linear, Schedule
 from gcl_hard.losses.keywords import LossOptions, OwnOptions
-from gcl_hard.losses.loss import (
-    ContrastiveLoss,
-    Positives,
-)
+from gcl_hard.losses.loss import ContrastiveLoss, Positives
 from gcl_hard.losses.sampling import Admission, NegativeSampler
 from gcl_hard.losses.synthetic import AdversarialNegatives, HardMixing, SyntheticNegatives
-
-if TYPE_CHECKING:
-    from typing import Unpack
-
-    from gcl_hard.losses.keywords import OwnOptions
 
 HardeningKind = Literal[
     "exponential", "threshold", "rank-posterior", "mixture-posterior", "relative", "ring",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Self
 
 import torch
@@ -74,14 +75,6 @@ class Queue(nn.Module):
         """The label of embeddings without one."""
         return -1 if self.unknown is None else self.unknown
 
-    def reset_parameters(self) -> None:
-        """Empty the queue, as after ``to_empty`` of a module that was built on ``meta``."""
-        self.embeddings.zero_()
-        self.labels.fill_(self._none)
-        self.pointer.zero_()
-        self.filled.zero_()
-        self._held = self._labelled = 0
-
     def extra_repr(self) -> str:
         """The summary that ``print`` shows."""
         size, dim = self.embeddings.shape
@@ -89,8 +82,6 @@ class Queue(nn.Module):
         return f"size={size}, dim={dim}, holds={len(self)}{known}"
 
     def __len__(self) -> int:
-        if self.pointer.is_meta:
-            return 0
         if self._held is None or self.pointer.device.type == "cpu":
             self._held = len(self.embeddings) if self.filled else int(self.pointer)
         return self._held
@@ -127,36 +118,28 @@ class Queue(nn.Module):
         if self._held is not None:
             self._held = min(size, self._held + len(z))
 
+    @contextmanager
+    def _as_buffers(self) -> Iterator[None]:
+        """Context in which PyTorch moves, saves and loads the state as buffers."""
+        self._buffers.update((name, self.__dict__.pop(name)) for name in STATE)
+        try:
+            yield
+        finally:
+            self.__dict__.update((name, self._buffers.pop(name)) for name in STATE)
+
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        for name in STATE:
-            setattr(self, name, fn(getattr(self, name)))
+        with self._as_buffers():
+            super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         return self
 
-    def _save_to_state_dict(
-        self, destination: dict[str, Any], prefix: str, keep_vars: bool
-    ) -> None:
-        for name in STATE:
-            destination[prefix + name] = getattr(self, name)
+    def _save_to_state_dict(self, *args: Any) -> None:
+        with self._as_buffers():
+            super()._save_to_state_dict(*args)  # type: ignore[no-untyped-call]
 
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
-        metadata, strict, missing_keys, unexpected_keys, error_msgs = args
+    def _load_from_state_dict(self, *args: Any) -> None:
         self._held = self._labelled = None
-        for name in STATE:
-            current, loaded = getattr(self, name), state_dict.get(prefix + name)
-            if loaded is None:
-                missing_keys.append(prefix + name)
-            elif torch.as_tensor(loaded).shape != current.shape:
-                error_msgs.append(
-                    f"{prefix}{name} is {[*torch.as_tensor(loaded).shape]} in the state, and "
-                    f"{[*current.shape]} in this queue"
-                )
-            elif metadata.get("assign_to_params_buffers", False):
-                setattr(self, name, loaded)
-            else:
-                current.copy_(torch.as_tensor(loaded))
-        names = (key.removeprefix(prefix) for key in state_dict if key.startswith(prefix))
-        unexpected_keys += [prefix + key for key in names if strict and key not in STATE]
+        with self._as_buffers():
+            super()._load_from_state_dict(*args)  # type: ignore[no-untyped-call]
 
     def candidates(self) -> dict[str, Tensor]:
         """Keyword arguments of a call of the loss, none while the queue is empty."""

@@ -17,9 +17,6 @@ from gcl_hard.errors import InputError
 from gcl_hard.functional.objectives import Objective
 from gcl_hard.theory.similarity import ScoreTable, log_integrand
 
-TINY = 1e-200
-"""A sum of products below this has lost digits."""
-
 
 class PerDistribution(NamedTuple):
     """A number per anchor for each negative distribution, float64 [A] each.
@@ -111,21 +108,19 @@ def compare_each(scores: ScoreTable, log_etas: Iterable[Tensor]) -> list[LossCom
         >>> len(compare_each(scores, [torch.zeros(4, 4), scores.t]))
         2
     """
-    parts = _Parts.of(scores)
+    masks = scores.others & scores.same, scores.others & ~scores.same
     log_h = log_integrand(scores).detach()
     t_pos = scores.t_pos.detach().double()
-    n_others, n_same, n_other = (mask.sum(1) for mask in (parts.either, parts.same, parts.other))
+    n_same, n_other = (mask.sum(1) for mask in masks)
+    n_others = n_same + n_other
     log_n = n_others.clamp(min=1).double().log()
-    h = _powers(log_h, parts)
-    same, other = (sums.log() + top for sums, top in zip(parts.sums(h.values), h.tops, strict=True))
-    ucl, scl = torch.logaddexp(same, other), other
-    counts = n_others.double().log(), n_other.double().log()
-    plain = [_Sums(log_sum, n, n) for log_sum, n in zip((ucl, scl), counts, strict=True)]
+    _, scl, ucl = _sums(torch.zeros_like(log_h), log_h, masks)
     comparisons = []
     for log_eta in log_etas:
         if log_eta.shape != scores.t.shape:
             raise InputError(f"log_eta must be {[*scores.t.shape]}, got {[*log_eta.shape]}")
-        five = *plain, *_hardened(log_eta.detach().double(), log_h, h, parts)
+        hcol, hscl, hucl = _sums(log_eta.detach().double(), log_h, masks)
+        five = ucl, scl, hucl, hscl, hcol
         comparisons.append(LossComparison(
             PerDistribution(*(sums.eta_h - sums.eta for sums in five)),
             PerDistribution(*(sums.eta - log_n for sums in five)),
@@ -133,35 +128,6 @@ def compare_each(scores: ScoreTable, log_etas: Iterable[Tensor]) -> list[LossCom
             t_pos, n_others, n_same, scores.objective,
         ))  # fmt: skip
     return comparisons
-
-
-class _Parts(NamedTuple):
-    """The others of each anchor, those of its label and those of other labels.
-
-    As bool [A, K], and the latter two also as float64 [A, K] of zeros and ones.
-    """
-
-    either: Tensor
-    same: Tensor
-    other: Tensor
-    is_same: Tensor
-    is_other: Tensor
-
-    @classmethod
-    def of(cls, scores: ScoreTable) -> _Parts:
-        same, other = scores.others & scores.same, scores.others & ~scores.same
-        return cls(scores.others, same, other, same.double(), other.double())
-
-    def sums(self, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Row sums over the candidates of the same label and over those of other labels."""
-        return (values * self.is_same).sum(1), (values * self.is_other).sum(1)
-
-
-class _Powers(NamedTuple):
-    """Exponentials relative to the largest of each part, float64 [A, K]; 0 outside the parts."""
-
-    values: Tensor
-    tops: tuple[Tensor, Tensor]  # largest exponents [A] of both parts; 0 where a part is empty
 
 
 class _Sums(NamedTuple):
@@ -172,34 +138,13 @@ class _Sums(NamedTuple):
     eta_eta: Tensor
 
 
-def _hardened(log_eta: Tensor, log_h: Tensor, h: _Powers, parts: _Parts) -> list[_Sums]:
-    """The sums of H-UCL, H-SCL and Hcol."""
-    eta = _powers(log_eta, parts)
-    eta_sums = parts.sums(eta.values)
-    products = h.values * eta.values
-    product_sums = parts.sums(products)
-    tops = [a + b for a, b in zip(h.tops, eta.tops, strict=True)]
-    if any(
-        bool(((product < TINY) & (sums > 0)).any())
-        for product, sums in zip(product_sums, eta_sums, strict=True)
-    ):  # if η falls where h rises, both factors may underflow though the product does not
-        both = _powers(log_eta + log_h, parts)
-        product_sums, tops = parts.sums(both.values), list(both.tops)
-    eta_h = [sums.log() + top for sums, top in zip(product_sums, tops, strict=True)]
-    once = [sums.log() + top for sums, top in zip(eta_sums, eta.tops, strict=True)]
-    squares = parts.sums(eta.values.square())
-    twice = [sums.log() + 2 * top for sums, top in zip(squares, eta.tops, strict=True)]
-    united = [torch.logaddexp(*pair) for pair in (eta_h, once, twice)]
-    each = [_Sums(*logs) for logs in zip(eta_h, once, twice, strict=True)]
-    return [_Sums(*united), each[1], each[0]]
-
-
-def _powers(values: Tensor, parts: _Parts) -> _Powers:
-    tops = [torch.where(mask, values, -math.inf).amax(1) for mask in (parts.same, parts.other)]
-    same_top, other_top = (torch.where(top == -math.inf, 0.0, top) for top in tops)
-    below = torch.where(parts.either, values, -math.inf) - other_top[:, None]
-    below.addcmul_(parts.is_same, (other_top - same_top)[:, None])
-    return _Powers(below.exp_(), (same_top, other_top))
+def _sums(log_eta: Tensor, log_h: Tensor, masks: tuple[Tensor, Tensor]) -> list[_Sums]:
+    """The sums over candidates of the same label, over those of other labels, and over both."""
+    parts = []
+    for mask in masks:
+        kept = torch.where(mask, log_eta, -math.inf)
+        parts.append(_Sums(*(x.logsumexp(1) for x in (kept + log_h, kept, 2 * kept))))
+    return [*parts, _Sums(*map(torch.logaddexp, *parts))]
 
 
 def joined(parts: Sequence[LossComparison]) -> LossComparison:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
 import torch
 from torch import Tensor, nn
@@ -40,8 +40,6 @@ from gcl_hard.training.stopping import EarlyStopping
 
 if TYPE_CHECKING:
     from typing import Unpack
-
-    from gcl_hard.losses.keywords import OptimisationOptions
 
 LrSchedule = Literal["constant", "cosine"]
 Precision = Literal["32-true", "64-true", "16-mixed", "bf16-mixed"]
@@ -106,6 +104,19 @@ class Optimisation:
         if not callable(self.lr_schedule):
             check_option("lr-schedule", self.lr_schedule, get_args(LrSchedule))
         check_option("precision", self.precision, get_args(Precision))
+
+
+class OptimisationOptions(TypedDict, total=False):
+    """Arguments of :class:`Optimisation`."""
+
+    epochs: int
+    lr: float
+    weight_decay: float
+    lr_schedule: LrSchedule | ScheduleMaker
+    precision: Precision
+    accumulate: int
+    optimiser: OptimizerMaker | None
+    parts: int
 
 
 def train(

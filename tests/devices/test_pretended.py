@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.devices.pretended import Record, pretended
+from tests.devices.pretended import pretended
 
 GPU = "cuda"
 
@@ -39,16 +39,6 @@ def descend(net: nn.Module, x: Tensor, y: Tensor) -> None:
         optimiser.step()
 
 
-def test_an_optimiser_made_before_a_module_moves_goes_on_with_it() -> None:
-    with pretended():
-        net = nn.Linear(2, 2)
-        optimiser = torch.optim.SGD(net.parameters(), lr=1.0)
-        before = net.to(GPU).weight.detach().clone()
-        net(torch.ones(1, 2, device=GPU)).sum().backward()
-        optimiser.step()
-        assert float((net.weight.detach() - before).abs().max()) == pytest.approx(1)
-
-
 @pytest.mark.parametrize(
     "meets",
     [
@@ -65,11 +55,6 @@ def test_an_optimiser_made_before_a_module_moves_goes_on_with_it() -> None:
 def test_what_a_gpu_refuses_is_refused(meets: Callable[[Tensor], object]) -> None:
     with pretended(), pytest.raises((RuntimeError, TypeError), match="device"):
         meets(torch.ones(3, device=GPU))
-
-
-def test_numbers_of_the_cpu_and_scalars_may_meet_it() -> None:
-    with pretended():
-        assert (torch.ones(2, device=GPU) * torch.tensor(3.0) + 1).tolist() == [4, 4]
 
 
 @pytest.mark.parametrize(
@@ -116,25 +101,3 @@ def test_double_precision_and_places_are_noted() -> None:
         similarity.unit(torch.ones(3, 2, device=GPU, dtype=torch.float64))
     assert record.count("double") > 0
     assert {event.where.partition(":")[0] for event in record} == {"", "theory/similarity.py"}
-
-
-def test_values_lists_and_slices_are_those_of_the_cpu() -> None:
-    x = torch.arange(12.0).reshape(4, 3)
-    with pretended():
-        on_gpu = x.to(GPU)
-        on_gpu[1:3, 0] = 5.0
-        on_gpu[[0, 3]] += 1.0
-        view = on_gpu.T
-        view[2] = -1.0
-        back = on_gpu.cpu()
-    x[1:3, 0] = 5.0
-    x[[0, 3]] += 1.0
-    x[:, 2] = -1.0
-    assert torch.equal(back, x)
-
-
-def test_a_record_counts_by_kind() -> None:
-    with pretended() as record:
-        torch.ones(2, device=GPU).sum().item()
-    assert isinstance(record, Record)
-    assert record.tally("wait") == {("_local_scalar_dense", ""): 1}

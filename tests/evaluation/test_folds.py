@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation import check_labels, inner_holdout, outer_folds
-from gcl_hard.evaluation.folds import inner_folds
 
 class_sizes = st.lists(st.integers(10, 40), min_size=2, max_size=6)
 
@@ -66,8 +65,3 @@ def test_labels_of_wrong_length_are_refused_and_fewer_folds_accept_a_small_class
 def test_holdout_fraction_that_leaves_a_side_empty_is_refused(fraction):
     with pytest.raises(InputError, match=f"fraction.*{fraction}"):
         inner_holdout(np.arange(20), np.repeat([0, 1], 10), seed=0, fraction=fraction)
-
-
-def test_too_many_inner_folds_are_named_as_inner():
-    with pytest.raises(InputError, match=r"inner\b.*n_inner=5\b.*class 1 .*\b3\b"):
-        inner_folds(np.repeat([0, 1], [9, 3]), n_inner=5, seed=0)

@@ -141,12 +141,6 @@ def test_shuffled_labels_score_about_chance_and_the_fold_sizes_are_the_svm_s(pro
     assert sizes == [(score.n_train, score.n_test) for score in svm.folds]
 
 
-@pytest.mark.parametrize("probe", CROSS_VALIDATED)
-def test_two_folds_at_a_time_score_as_one(probe):
-    X, y = overlapping()
-    assert probe(X, y, seed=0, n_folds=4, n_jobs=2) == probe(X, y, seed=0, n_folds=4)
-
-
 # An official split
 
 LABELS = np.array([-3, 4, 70])

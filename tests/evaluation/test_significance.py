@@ -255,16 +255,6 @@ def test_holm_equals_its_definition(p):
         assert rejected == len(ascending) - standing
 
 
-def test_holm_by_hand():
-    # m = 4: 4 · 0.01, 3 · 0.02, 2 · 0.03, and 0.2, raised to nothing; 2 · 0.03 ties 3 · 0.02
-    assert holm([0.2, 0.01, 0.03, 0.02]) == pytest.approx([0.2, 0.04, 0.06, 0.06])
-    assert holm([0.04, 0.03, 0.5]) == pytest.approx([0.09, 0.09, 0.5]), "raised to 3 · 0.03"
-    assert holm([0.6, None, 0.7]) == [1.0, None, 1.0]
-    assert holm([None, None]) == [None, None]
-    assert holm([]) == []
-    assert holm([0.3]) == [0.3]
-
-
 def scores_with_ties(n_sets: int, k: int, seed: int):
     return np.random.default_rng(seed).integers(60, 66, (n_sets, k)) / 100
 

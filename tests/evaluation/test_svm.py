@@ -150,15 +150,6 @@ def test_the_rbf_kernel_as_a_matrix_scores_as_the_raw_embeddings():
     assert 0.6 < by_embeddings.accuracy < 1
 
 
-def test_a_kernel_fold_alone_and_two_at_a_time_score_as_within_the_cross_validation():
-    X, y = CASES["3 classes"]
-    K = cosine_kernel(X)
-    whole = kernel_cross_validation(K, y, seed=5, n_folds=4)
-    alone = [kernel_fold(K, y, fold, seed=5) for fold in outer_folds(y, seed=5, n_folds=4)]
-    assert list(whole.folds) == alone
-    assert kernel_cross_validation(K, y, seed=5, n_folds=4, n_jobs=2) == whole
-
-
 def test_kernel_entries_of_the_test_fold_do_not_reach_the_training_fold():
     X, y = blobs(120, 3, 1.5, 8)
     fold = outer_folds(y, seed=2)[0]

@@ -193,13 +193,6 @@ MIXED = [
 ]
 
 
-def test_more_colours_than_a_block_has():
-    it = problem(n_colours=2 * jsd.BLOCK + 3, n_graphs=5, width=3)
-    assert len(it.pairs.edges) == 4
-    rule = Rule(Exponential(10.0), True, False)
-    assert_all_close(value_and_gradient(it, [rule]), node_by_node(it, rule), 1e-12)
-
-
 @pytest.mark.parametrize("hardening", [Uniform(), Exponential(30.0), Threshold(0.2)])
 def test_without_any_negative_the_loss_is_an_attached_zero(hardening):
     it = problem()

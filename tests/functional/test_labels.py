@@ -113,14 +113,10 @@ def test_arrays_and_lists_are_labels_too(labels):
     [
         (torch.float16, 300.0, (0.3, 1.0), True),  # 0.25 apart from 256 on
         (torch.float16, 600.0, (0.3, 1.0), False),  # 0.5
-        (torch.float16, -600.0, (0.3, 1.0), False),
         (torch.float16, 600.0, (0.0, 1.0), True),  # equal numbers alone
-        (torch.float16, 600.0, (0.0, 0.3), False),
-        (torch.float16, 600.0, (0.5, 0.5), True),
         (torch.float16, 600.0, (1.0, 1.3), False),
         (torch.bfloat16, 30.0, (0.3, 1.0), True),  # 0.125 from 16 on
         (torch.bfloat16, 70.0, (0.3, 1.0), False),  # 0.5 from 64 on
-        (torch.float32, 600.0, (0.3, 1.0), True),
         (torch.float64, 1e6, (0.3, 1.0), True),
     ],
 )

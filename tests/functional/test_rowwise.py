@@ -68,12 +68,6 @@ def test_the_smallest_set_of_the_most_similar_reaches_the_quota(quota):
         )
 
 
-def test_equal_similarities_are_kept_or_dropped_together():
-    s = torch.tensor([[0.9, 0.1, 0.1, 0.1, -0.8]])
-    assert RelativeThreshold(0.6).log_eta(rows(s)).exp().tolist() == [[1.0, 0, 0, 0, 0]]
-    assert RelativeThreshold(0.7).log_eta(rows(s)).exp().tolist() == [[1.0, 1, 1, 1, 0]]
-
-
 @pytest.mark.parametrize("quota", [0.0, -0.1, 1.01, math.nan])
 def test_quotas_outside_0_and_1_are_refused(quota):
     with pytest.raises(InputError, match="quota"):

@@ -73,23 +73,6 @@ def test_the_gradient_of_a_learned_temperature_flows():
     torch.testing.assert_close(*slopes)
 
 
-def test_one_class_gives_an_attached_zero():
-    z1, z2 = (numbers(4, 3, seed=s).requires_grad_() for s in (0, 1))
-    loss = contrastive_loss("hscl", streaming=True)
-    value, seen = loss.with_diagnostics(z1, z2, torch.zeros(4, dtype=torch.int64))
-    value.backward()
-    assert (value.item(), seen.without_negative.item(), seen.contributing.item()) == (0.0, 8, 0)
-    assert torch.equal(z1.grad, torch.zeros_like(z1))
-
-
-def test_anchors_of_a_lone_class_without_a_positive_are_counted():
-    strict = ContrastiveLoss(
-        NegativeSampler("other_labels"), positives="class", on_empty="raise", streaming=True
-    )
-    with pytest.raises(InputError, match=r"\b0 .*\b4 .*\b1 .*on_empty='raise'"):
-        strict(numbers(4, 3), torch.tensor([0, 0, 0, 1]))
-
-
 def test_large_batches_are_taken_in_blocks_by_themselves():
     """A second derivative tells which path it was."""
 
@@ -157,6 +140,10 @@ def test_half_precision_and_autocast_are_computed_in_float32():
         ({"sampler": NegativeSampler(synthetic=HardMixing())}, "synthetic"),
         ({"positives": "hard"}, r"\bhard\b"),
         ({"sampler": NegativeSampler(hardening=Custom(lambda t: t))}, "Custom"),
+        (
+            {"temperature": torch.nn.Parameter(torch.tensor(0.5)), "class_prior": 0.1},
+            "temperature",
+        ),
     ],
 )
 def test_what_cannot_stream_says_so(settings, named):
@@ -181,14 +168,6 @@ def test_transforms_of_torch_func_are_taken_dense():
     slope = torch.func.grad(lambda z: loss(z, z2))(z1)
     z = z1.clone().requires_grad_()
     torch.testing.assert_close(slope, torch.autograd.grad(loss(z, z2), z)[0])
-
-
-def test_a_debiased_loss_with_a_learned_temperature_is_taken_dense():
-    gamma = torch.nn.Parameter(torch.tensor(0.5))
-    settings = {"sampler": NegativeSampler(), "temperature": gamma, "class_prior": 0.1}
-    with pytest.raises(InputError, match="temperature"):
-        ContrastiveLoss(streaming=True, **settings)
-    ContrastiveLoss(**settings)
 
 
 def test_a_hardening_set_later_that_cannot_stream_is_taken_dense():

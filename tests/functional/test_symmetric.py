@@ -68,15 +68,13 @@ def test_zero_rows_and_infinite_ones_are_those_of_all_scores():
 def test_scores_are_made_once_for_both_of_their_ends():
     z = views(2, torch.float32)
 
-    def flops(loss, *labels):
+    def flops(loss):
         with FlopCounterMode(display=False) as counter:
-            loss(*z, *labels).backward()
+            loss(*z).backward()
         return counter.get_total_flops()
 
     every = 2 * (2 * N) ** 2 * DIM
-    y = torch.arange(N) % 40
     assert flops(contrastive_loss("hucl", streaming=True)) < 2.7 * every
-    assert flops(contrastive_loss("hscl", streaming=True), y) < 2.9 * every
     assert flops(contrastive_loss("hucl", streaming=False)) > 2.9 * every
 
 

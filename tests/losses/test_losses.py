@@ -8,7 +8,6 @@ import pickle
 from itertools import product
 from typing import get_args
 
-import numpy as np
 import pytest
 import torch
 from torch.nn import functional as F
@@ -308,20 +307,14 @@ GRAPH_LIST = torch.zeros(3, dtype=torch.int64)
 REFUSED = [
     ("temperature", lambda: ContrastiveLoss(NegativeSampler(), temperature=0.0)),
     ("temperature", lambda: ContrastiveLoss(NegativeSampler(), temperature=math.nan)),
-    ("temperature", lambda: ContrastiveLoss(NegativeSampler(), temperature="a")),
     ("temperature", lambda: ContrastiveLoss(NegativeSampler(), objective="jsd", temperature=0.5)),
     ("pooling", lambda: ContrastiveLoss(NegativeSampler(), objective="jsd", pooling="logsumexp")),
     ("objective", lambda: ContrastiveLoss(NegativeSampler(), objective="nce")),
     ("weight", lambda: ContrastiveLoss(NegativeSampler(), weight=-1.0)),
-    ("weight", lambda: ContrastiveLoss(NegativeSampler(), weight=None)),
     ("class_prior", lambda: ContrastiveLoss(NegativeSampler(), class_prior=1.0)),
-    ("class_prior", lambda: ContrastiveLoss(NegativeSampler(), class_prior="0.1")),
     ("positives", lambda: ContrastiveLoss(NegativeSampler(), positives="clas")),
     ("beta", lambda: contrastive_loss("hscl", beta="1")),
-    ("beta", lambda: contrastive_loss("hscl", beta=None)),
-    ("beta", lambda: contrastive_loss("hscl", beta=True)),
     ("beta", lambda: contrastive_loss("hscl", beta=math.inf)),
-    ("beta", lambda: contrastive_loss("hscl", beta=torch.nn.Parameter(torch.ones(())))),
     ("beta", lambda: setattr(contrastive_loss("hscl-tau"), "beta", 3.0)),
     ("beta", lambda: setattr(contrastive_loss("hscl"), "beta", -1.0)),
     ("class_prior", lambda: ContrastiveLoss(NegativeSampler("other_labels"), class_prior=0.1)),
@@ -333,7 +326,6 @@ REFUSED = [
     ("labels", lambda: contrastive_loss("scl")(*views(), GRAPH_LIST)),
     ("labels", lambda: contrastive_loss("scl")(*views(), torch.zeros(7))),
     ("labels", lambda: contrastive_loss("scl")(*views(), LABELS - 1)),
-    ("labels", lambda: contrastive_loss("scl")(*views(), ["a", "b", "a", "c", "a", "a", "a"])),
     ("column", lambda: contrastive_loss("ucl")(*(z[:, :0] for z in views()))),
     ("views", lambda: contrastive_loss("ucl")(torch.zeros(3, 2), torch.zeros(4, 2))),
     ("floating", lambda: contrastive_loss("ucl")(torch.ones(3, 2).int(), torch.ones(3, 2).int())),
@@ -344,7 +336,6 @@ REFUSED = [
     ("draws", lambda: NegativeSampler("others").sample(torch.zeros(2, 3))),
     ("temperature", lambda: contrastive_loss("hucl", tau=0.1)),
     ("class_prior", lambda: contrastive_loss("hucl", tau_plus=0.1)),
-    ("temperature", lambda: contrastive_loss("hucl", temp=0.1)),
 ]  # fmt: skip
 
 
@@ -379,13 +370,6 @@ def test_beta_and_threshold_of_a_loss_can_be_set():
         before = loss(z1, z2, labels)
         setattr(loss, setting, values[1])
         assert loss(z1, z2, labels) == other(z1, z2, labels) != before
-
-
-def test_labels_may_be_a_list_or_an_array():
-    z1, z2 = torch.randn(2, 4, 3, generator=torch.Generator().manual_seed(0)).unbind()
-    loss, labels = contrastive_loss("hscl"), [0, 1, 0, 2]
-    expected = loss(z1, z2, torch.tensor(labels))
-    assert loss(z1, z2, labels) == loss(z1, z2, np.array(labels)) == expected
 
 
 def test_fused_path_of_equal_scores_has_no_hardening():

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from gcl_hard import InputError, MomentumEncoder, Queue, contrastive_loss, fit
-from gcl_hard.images import ImageClassifier, ImageContrast, ViewPair
+from gcl_hard.images import ImageContrast, ViewPair
 from gcl_hard.images.training import build
 from gcl_hard.training.checkpoint import Checkpoint
 from tests.experiments.tiny_images import few_digits, runs_in, same_bits, small, tiny_encoder
@@ -155,7 +155,6 @@ def test_what_does_not_fit_is_refused() -> None:
     calls: list[tuple[Any, tuple[Any, ...]]] = [
         (lambda: MomentumEncoder(encoder, 1.0), ("momentum", 1)),
         (lambda: images("spacl"), ("hard", "momentum")),
-        (lambda: ImageClassifier(Pixels(), 3, momentum=0.9), ("momentum", "classifier")),
         (lambda: small("spacl", queue=4096), ("queue", 4096, "spacl")),
         (lambda: small("hscl", queue=39), ("queue", 39, 40)),
     ]  # fmt: skip

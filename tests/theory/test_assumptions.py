@@ -169,17 +169,6 @@ def test_a_single_item_has_nobody(objective):
     })  # fmt: skip
 
 
-@pytest.mark.parametrize("objective", ["infonce", "jsd"])
-@pytest.mark.parametrize("name", ["none", "beta=1"])
-def test_nothing_but_nan_holds_nowhere_and_has_no_number(name, objective):
-    scores = CASES["two-view", objective, 0.0][0][0]
-    broken = scores._replace(t=scores.t * NAN, t_pos=scores.t_pos * NAN)
-    result = diagnose([broken], {name: HARDENINGS[name]})[name]
-    assert result.assumption_1 == result.lemma_1 == 0
-    for value in (*result.losses.values(), result.collisions, result.negatives):
-        assert math.isnan(value)
-
-
 def test_no_batches_and_two_objectives_are_named():
     (infonce, _), (jsd, _) = (CASES["two-view", kind, 0.0][0] for kind in ("infonce", "jsd"))
     with pytest.raises(InputError, match=r"objective.*\[\]"):

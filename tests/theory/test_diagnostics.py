@@ -17,9 +17,7 @@ from torch import Tensor
 
 from gcl_hard import (
     ContrastiveLoss,
-    Custom,
     Exponential,
-    MeanThreshold,
     NegativeSampler,
     Threshold,
 )
@@ -40,11 +38,10 @@ from gcl_hard.theory.diagnostics import (
     Batch,
     DiagnosticsCallback,
     Sample,
-    plain,
     snapshot,
 )
 from gcl_hard.theory.similarity import Objective
-from gcl_hard.theory.snapshots import OWN, SETTINGS, name_of, snapshot_epochs, with_own
+from gcl_hard.theory.snapshots import snapshot_epochs
 from tests.experiments import record
 from tests.experiments.made import Ran, encoders
 from tests.experiments.tiny_images import (
@@ -208,22 +205,6 @@ def test_nothing_finite_is_an_empty_snapshot() -> None:
         assert not all_finite([z, broken])
 
 
-def test_numbers_are_as_json_has_them() -> None:
-    numbers_ = plain({
-        "nan": math.nan, "up": math.inf, "down": -math.inf, "tensor": torch.tensor(math.nan),
-        "third": 1 / 3, "small": 1.23456789e-20, "large": -123456789.0, "double":
-        torch.tensor(2 / 3, dtype=torch.float64), "count": 12345678, "none": None, "word": "β",
-        "inside": {"a": math.inf, "b": torch.tensor(0.5)},
-    })  # fmt: skip
-    assert numbers_ == {
-        "nan": None, "up": None, "down": None, "tensor": None, "third": 0.333333,
-        "small": 1.23457e-20, "large": -123457000.0, "double": 0.666667, "count": 12345678,
-        "none": None, "word": "β", "inside": {"a": None, "b": 0.5},
-    }  # fmt: skip
-    assert isinstance(numbers_["count"], int)
-    assert json.loads(json.dumps(numbers_, allow_nan=False)) == numbers_
-
-
 # Embeddings with which something is not defined
 
 
@@ -285,22 +266,6 @@ def test_snapshots_are_taken_every_so_many_epochs_and_at_the_last() -> None:
         assert snapshot_epochs(every, epochs) == due
 
 
-@pytest.mark.parametrize(
-    ("hardening", "name"),
-    [
-        (Exponential(10.0), "beta=10"), (Exponential(0.0), "beta=0"), (Threshold(-0.5), "l=-0.5"),
-        (Exponential(10 / 3), "beta=3.33333"), (Threshold(0.0), "l=0"),
-        (MeanThreshold(), "MeanThreshold"), (Custom(lambda t: t), "Custom"),
-    ],
-)  # fmt: skip
-def test_another_hardening_is_measured_beside_under_its_name(
-    hardening: Exponential, name: str
-) -> None:
-    assert with_own(hardening) == {**SETTINGS, OWN: hardening}
-    assert OWN not in SETTINGS
-    assert name_of(hardening) == name
-
-
 # Runs: measuring changes nothing
 
 EPOCHS = 5
@@ -359,18 +324,6 @@ def test_nothing_else_of_a_run_changes(tmp_path: Path, name: str) -> None:
         outputs.append({key: unmeasured(run_record) for key, run_record in results.items()})
     assert outputs[0] == outputs[1]
     assert outputs[0]
-
-
-@pytest.mark.parametrize(("every", "expected"), [(2, [2, 4, 5]), (9, [5])])
-def test_the_last_snapshot_alone_has_histograms(
-    tmp_path: Path, every: int, expected: list[int]
-) -> None:
-    go(tmp_path, "--seeds=1", f"--diagnostics={every}")
-    (run_record,) = stored(tmp_path).values()
-    assert epochs_of(run_record) == expected
-    assert ["histograms" in taken for taken in run_record["diagnostics"]] == [
-        epoch == EPOCHS for epoch in expected
-    ]
 
 
 @pytest.mark.parametrize(

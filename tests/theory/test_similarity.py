@@ -29,7 +29,6 @@ from gcl_hard.theory.similarity import (
     two_view_scores,
 )
 from tests.reference import shapes
-from tests.reference.theory import local_global_anchors, two_view_anchors
 
 
 def numbers(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> torch.Tensor:
@@ -39,63 +38,6 @@ def numbers(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> t
 def graphs_of(seed: int = 0):
     batch = torch.tensor([0, 0, 1, 2, 2, 2, 3])
     return numbers(7, 4, seed=seed), numbers(4, 4, seed=seed + 9), batch, torch.tensor([0, 1, 0, 2])
-
-
-def assert_is(scores: ScoreTable, anchors) -> None:
-    anchors = list(anchors)
-    assert len(scores.t) == len(anchors)
-    for i, x in enumerate(anchors):
-        assert scores.t_pos[i].item() == pytest.approx(x.g_pos, rel=1e-12, abs=1e-12)
-        row = scores.others[i]
-        assert scores.t[i, row].tolist() == pytest.approx([g for _, g in x.others], abs=1e-12)
-        assert scores.same[i, row].tolist() == [y == x.y for y, _ in x.others]
-
-
-def test_two_views_are_the_papers_g():
-    z1, z2, y = numbers(5, 3), numbers(5, 3, seed=1), torch.tensor([2, 0, 2, 1, 0])
-    scores = two_view_scores(z1, z2, y, temperature=0.3)
-    assert_is(scores, two_view_anchors(z1.tolist(), z2.tolist(), y.tolist(), 0.3))
-    assert (scores.objective, scores.temperature) == ("infonce", 0.3)
-    torch.testing.assert_close(scores.similarity, 0.3 * scores.t)
-
-
-def assert_deviations(scores: ScoreTable) -> None:
-    for t, hardness, among in zip(scores.t, scores.similarity, scores.others, strict=True):
-        row = t[among]
-        expected = (row - row.mean()) / row.std(correction=0)
-        torch.testing.assert_close(hardness[among], expected)
-    assert (scores.objective, scores.temperature, scores.bounded) == ("jsd", 1.0, False)
-
-
-def test_nodes_against_graphs_are_dot_products():
-    nodes, graphs, batch, y = graphs_of()
-    scores = local_global_scores(nodes, graphs, batch, y, hardness_scale="anchor")
-    rows = [x.tolist() for x in (nodes, graphs, batch, y)]
-    anchors = list(local_global_anchors(*rows))
-    assert_is(scores, anchors)
-    assert_deviations(scores)
-    published = local_global_scores(nodes, graphs, batch, y, hardness_scale="batch-max")
-    largest = max(abs(g) for x in anchors for _, g in x.others)
-    torch.testing.assert_close(
-        published.similarity[scores.others], scores.t[scores.others] / largest
-    )
-    assert (published.temperature, published.bounded) == (0.5, True)
-
-
-def test_two_views_under_jsd_are_dot_products():
-    z1, z2, y = numbers(5, 3), 3 * numbers(5, 3, seed=1), torch.tensor([2, 0, 2, 1, 0])
-    scores = two_view_scores(z1, z2, y, objective="jsd", hardness_scale="anchor")
-    assert_is(scores, list(two_view_anchors(z1.tolist(), z2.tolist(), y.tolist(), None)))
-    assert_deviations(scores)
-
-
-def test_nodes_against_graphs_under_infonce_are_cosines():
-    nodes, graphs, batch, y = graphs_of()
-    scores = local_global_scores(nodes, graphs, batch, y, temperature=0.3, objective="infonce")
-    rows = [x.tolist() for x in (nodes, graphs, batch, y)]
-    assert_is(scores, local_global_anchors(*rows, 0.3))
-    assert (scores.objective, scores.temperature) == ("infonce", 0.3)
-    torch.testing.assert_close(scores.similarity, 0.3 * scores.t)
 
 
 @pytest.mark.parametrize("hardening", [Exponential(2.0), Threshold(-0.1), MeanThreshold()])
@@ -147,28 +89,6 @@ def test_log_integrand_keeps_its_digits_wherever_softplus_underflows():
     assert ours == pytest.approx(expected, rel=1e-14)
 
 
-def test_hardening_sees_similarities_of_others_only():
-    scores = table([-1.0, 0.5, 2.0], "infonce")
-    assert log_eta(scores)[0].tolist() == [0, 0, 0]
-    assert log_eta(scores, Exponential(3.0))[0].tolist() == [-3, 1.5, 6]
-    assert log_eta(scores, Threshold(0.25))[0].tolist() == [-math.inf, 0, 0]
-    # mean of e^t: 3.14 without the last, 2.9 with it
-    assert log_eta(scores, MeanThreshold())[0].tolist() == [-math.inf, -math.inf, 0]
-    poisoned = scores._replace(
-        t=torch.tensor([[-1.0, 0.5, math.nan]]),
-        others=torch.tensor([[True, True, False]]),
-        similarity=torch.tensor([[-0.5, 0.25, math.nan]]),
-    )
-    assert log_eta(poisoned, MeanThreshold())[0, :2].tolist() == [-math.inf, 0]
-
-
-def test_mean_threshold_under_jsd_averages_softplus():
-    # softplus of (-9, 0, 1) has mean 0.669 < softplus(0) = 0.693; e^t has mean 1.24 > e^0
-    t = [-9.0, 0.0, 1.0]
-    assert log_eta(table(t, "jsd"), MeanThreshold())[0].tolist() == [-math.inf, 0, 0]
-    assert log_eta(table(t, "infonce"), MeanThreshold())[0].tolist() == [-math.inf, -math.inf, 0]
-
-
 Z, Y = torch.ones(2, 3), torch.tensor([0, 1])
 BATCH = torch.tensor([0, 1])
 
@@ -177,22 +97,15 @@ BATCH = torch.tensor([0, 1])
     ("name", "build"),
     [
         ("z1", lambda: two_view_scores(Z, Z[:1], Y)),
-        ("z1", lambda: two_view_scores(Z[0], Z[0], Y)),
         ("z2", lambda: two_view_scores(Z, Z / 0, Y)),
-        ("z1", lambda: two_view_scores(Z.long(), Z.long(), Y)),
         ("temperature", lambda: two_view_scores(Z, Z, Y, temperature=math.nan)),
-        ("temperature", lambda: two_view_scores(Z, Z, Y, objective="jsd", temperature=0.0)),
         ("labels", lambda: two_view_scores(Z, Z, -Y)),
-        ("labels", lambda: two_view_scores(Z, Z, Y[:1])),
         ("nodes", lambda: local_global_scores(Z, Z[:, :2], BATCH, Y)),
-        ("batch", lambda: local_global_scores(Z, Z, BATCH[:1], Y)),
         ("nodes", lambda: local_global_scores(Z * math.inf, Z, BATCH, Y)),
-        ("graphs", lambda: local_global_scores(Z, Z[:0], BATCH, Y[:0])),
         ("temperature", lambda: local_global_scores(Z, Z, BATCH, Y, temperature=-1.0)),
         ("labels", lambda: cosine_histograms(Z, torch.zeros(2))),
         ("bins", lambda: cosine_histograms(Z, Y, bins=0)),
         ("histograms", lambda: overlap(torch.ones(2), torch.ones(3))),
-        ("histograms", lambda: overlap(torch.ones(2, 2), torch.ones(2, 2))),
     ],
 )
 def test_what_makes_no_table_and_no_histogram_is_named(name, build):

@@ -24,7 +24,6 @@ from gcl_hard.images import snapshots as image_snapshots
 from gcl_hard.images import training as image_training
 from gcl_hard.images.settings import ImageConfig
 from gcl_hard.images.snapshots import image_sampler
-from gcl_hard.images.training import Encoding
 from gcl_hard.images.training import build as build_images
 from gcl_hard.theory.diagnostics import DiagnosticsCallback, Sample, snapshot
 from tests.experiments.made import mutag, same_bits
@@ -508,12 +507,6 @@ def test_views_are_of_images_and_of_others_of_their_class(
             assert batch.scores.same[i, row].tolist() == [label == x.y for label, _ in x.others]
 
 
-@pytest.fixture
-def encoding(monkeypatch: pytest.MonkeyPatch) -> Encoding:
-    monkeypatch.setattr(image_training, "image_encoder", lambda name, stem, width: Tiny())
-    return build_images(small_images(), few_digits(), 3)
-
-
 def test_images_and_views_are_the_same_for_all_methods_and_seeds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -544,21 +537,3 @@ def test_images_and_views_are_the_same_for_all_methods_and_seeds(
     assert not torch.equal(views[0], views[4])
     assert len(views[0]) == 2 * len(data.probe) == 240
     assert not torch.equal(views[0][:120], views[0][120:])
-
-
-def test_a_snapshot_of_images_leaves_model_and_generators_as_they_were(encoding: Encoding) -> None:
-    model, config = encoding.model, small_images()
-    model.train()
-    model.head.eval()
-    before = {name: part.clone() for name, part in model.state_dict().items()
-              if isinstance(part, Tensor)}  # fmt: skip
-    modes, random = [module.training for module in model.modules()], torch.get_rng_state()
-    arguments = (config, few_digits().probe, encoding.views, torch.float32)
-    measured = DiagnosticsCallback(2, 1, lambda: image_sampler(*arguments))
-    for epoch in (1, 2):
-        measured(epoch, model, model.loss.sampler.current)
-    assert [shot["anchors"] for shot in measured.snapshots] == [240, 240]
-    assert same_bits(before, {k: v for k, v in model.state_dict().items() if k in before})
-    assert [module.training for module in model.modules()] == modes
-    assert torch.equal(torch.get_rng_state(), random)
-    assert all(part.grad is None and part.requires_grad for part in model.parameters())

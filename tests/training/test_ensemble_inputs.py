@@ -154,7 +154,10 @@ def test_what_no_ensemble_can_be_made_of_or_trained_with_is_refused(mutag: Graph
         ("Supervised", beside(Supervised(GIN(7, dim=8, layers=2), 2))),
         ("optimisations", lambda: train_ensemble(Ensemble(two, mutag), [Optimisation()])),
         *((name, lambda more=more: train_ensemble(Ensemble(two, mutag), Optimisation(**more)))
-          for name, more in (("precision", {"precision": "bf16-mixed"}), ("parts", {"parts": 4}))),
+          for name, more in (
+              ("precision", {"precision": "bf16-mixed"}), ("parts", {"parts": 4}),
+              ("Adam", {"optimiser": torch.optim.SGD}),
+          )),
     ):  # fmt: skip
         with pytest.raises(InputError, match=name):
             call()

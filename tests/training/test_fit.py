@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from torch_geometric.data import Data
 from torch_geometric.loader import DataLoader
 
 from gcl_hard import fit
 from gcl_hard.errors import InputError
-from gcl_hard.graphs import GIN, Ensemble, GraphSet, InfoGraph, epoch_batches, load
-from gcl_hard.images.batching import epoch_batches as image_batches
-from gcl_hard.links import DistMult, LinkContrast, LinkSet
-from gcl_hard.nodes import Neighbourhoods, NodeSet
-from gcl_hard.training.ensemble import train_ensemble
+from gcl_hard.graphs import GIN, GraphSet, InfoGraph, epoch_batches, load
 from gcl_hard.training.loop import Optimisation, train
 from tests.training.ensembles import in_dtype
 
@@ -128,38 +121,3 @@ def test_what_cannot_be_used_is_refused(mutag: GraphSet) -> None:
     for wrong in (list(mutag), "MUTAG", mutag.batch([0, 1])):
         with pytest.raises(InputError, match="loader"):
             fit(model(), wrong)
-
-
-def test_an_ensemble_refuses_another_optimiser(mutag: GraphSet) -> None:
-    both = Ensemble([model(), model(1)], mutag)
-    with pytest.raises(InputError, match=r"\bAdam\b.*gcl_hard\.fit"):
-        train_ensemble(both, Optimisation(epochs=1, optimiser=torch.optim.SGD))
-
-
-def facts() -> tuple[LinkContrast, LinkSet]:
-    names = [f"e{i}" for i in range(12)]
-    links = LinkSet.from_triples([(names[i], "r", names[(i + k) % 12]) for i in range(12)
-                                  for k in (1, 5)])  # fmt: skip
-    return LinkContrast(DistMult(12, 1, dim=4), links, method="hucl"), links
-
-
-def nodes() -> Neighbourhoods:
-    edges = torch.stack([torch.arange(20), torch.arange(20).roll(1)])
-    graph = Data(x=torch.rand(20, 3), edge_index=edges, y=torch.arange(20) % 2)
-    return Neighbourhoods(NodeSet.from_graph(graph), (3,))
-
-
-@pytest.mark.parametrize("size", [0, -3, 2.5, "32", True])
-def test_every_set_refuses_a_size_of_batches_that_is_none(size: Any, mutag: GraphSet) -> None:
-    fact_set = facts()
-    asked: list[Callable[[Any], Any]] = [
-        lambda size: fit(model(), mutag, epochs=1, batch_size=size),
-        lambda size: fit(*fact_set, epochs=1, batch_size=size),
-        nodes().batches,
-        lambda size: image_batches(torch.arange(30) % 3, size, seed=0, epoch=1),
-    ]
-    for ask in asked:
-        ask(16)
-        with pytest.raises(InputError, match=r"batch.size must be .*" + re.escape(repr(size))):
-            ask(size)
-    assert len(fit(*fact_set, epochs=1, batch_size=None)) == 1  # type: ignore[arg-type]

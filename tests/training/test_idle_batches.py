@@ -11,10 +11,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from gcl_hard import contrastive_loss, fit
+from gcl_hard import contrastive_loss
 from gcl_hard.errors import InputError
 from gcl_hard.graphs import GIN, Ensemble, GraphSet, InfoGraph, TwoView, load
-from gcl_hard.images import ImageContrast, Split, ViewPairs, ViewRecipe, Views
 from gcl_hard.training.checkpoint import Checkpoint
 from gcl_hard.training.ensemble import train_ensemble
 from gcl_hard.training.loop import Optimisation, train
@@ -162,13 +161,3 @@ def test_a_loss_that_training_cannot_see_is_told_by_its_zeros() -> None:
     with pytest.warns(UserWarning, match="every batch"):
         assert train(Hidden(), batches(ONE, ONE), Optimisation(epochs=2, lr=0.01)) == [0, 0]
     assert train(Hidden(), batches(MIXED, ONE), Optimisation(epochs=1, lr=0.01))[0] > 0
-
-
-def test_images_of_one_class_are_refused() -> None:
-    images = torch.randint(256, (20, 3, 4, 4), dtype=torch.uint8)
-    views = Views(ViewRecipe(), size=4, mean=(0.5,) * 3, std=(0.2,) * 3)
-    pairs = ViewPairs(Split(images, torch.zeros(20, dtype=torch.long)), views, batch_size=10)
-    encoder = nn.Sequential(nn.Flatten(), nn.Linear(48, 8))
-    with pytest.raises(InputError) as caught:
-        fit(ImageContrast(encoder, out_dim=8, method="scl"), pairs, epochs=2, lr=0.001)
-    assert says(str(caught.value), 2, 2, "epoch", 1)

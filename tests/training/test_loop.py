@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import types
 
 import pytest
 import torch
@@ -192,21 +191,6 @@ def test_out_of_memory_says_where_and_what_to_lower(error, accumulate):
         )  # fmt: skip
     assert says(str(caught.value), "epoch 2, batch 2", "7 items", "batch-size")
     assert isinstance(caught.value.__cause__, (MemoryError, RuntimeError))
-
-
-@pytest.mark.parametrize(
-    ("batch", "size"),
-    [
-        (types.SimpleNamespace(labels=torch.arange(256)), r"batch 2 \(256 items\):"),
-        (range(9), r"batch 2 \(9 items\):"),
-        ((X, X), "batch 2:"),
-        (torch.tensor(1.0), "batch 2:"),
-        (object(), "batch 2:"),
-    ],
-)
-def test_out_of_memory_names_the_batch_size_if_it_is_known(batch, size):
-    with pytest.raises(OutOfMemory, match=size):
-        train(Hungry(MemoryError()), lambda epoch: [batch] * 3, Optimisation(2))
 
 
 def test_memory_may_run_out_while_a_batch_is_made():
