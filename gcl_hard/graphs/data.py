@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 import torch
@@ -144,16 +144,6 @@ class GraphBatch:
             n_graphs=end - first,
             edge_attr=None if self.edge_attr is None else self.edge_attr[edges],
         )
-
-
-class GraphLike(Protocol):
-    """A graph with the fields of ``torch_geometric.data.Data``."""
-
-    x: Any
-    edge_index: Any
-    edge_attr: Any
-    y: Any
-    num_nodes: Any
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -569,7 +559,7 @@ def collate(
     )
 
 
-def _names_of(graphs: Sequence[GraphLike]) -> NDArray[Any] | None:
+def _names_of(graphs: Sequence[Any]) -> NDArray[Any] | None:
     """The ``name`` attributes of graphs; None unless all have one."""
     names = [getattr(graph, "name", None) for graph in graphs]
     if not all(isinstance(name, str) and name for name in names):
@@ -583,7 +573,7 @@ READ = {"edge_index", "num_nodes", "x", "edge_attr", "y"}
 
 def _listed(
     graphs: Any, node_attrs: Collection[str] = (), edge_attrs: Collection[str] = ()
-) -> list[GraphLike]:
+) -> list[Any]:
     """The single graphs: NetworkX graphs converted, batches and sets unpacked.
 
     Args:
@@ -600,7 +590,7 @@ def _listed(
         graphs = [graphs[i] for i in range(len(graphs))]
     if isinstance(graphs, Data) or is_networkx(graphs) or not isinstance(graphs, Iterable):
         raise InputError(f"graphs must be a list of graphs, got {type(graphs).__name__}")
-    listed: list[GraphLike] = []
+    listed: list[Any] = []
     unread: set[str] = set()
     read = {*READ, *node_attrs, *edge_attrs}
     for i, graph in enumerate(graphs):
@@ -643,13 +633,13 @@ def warn_of_unread(names: set[str], *, stacklevel: int, of_edges: str = "edge_at
         )
 
 
-def _of_batch(graph: Any, i: int) -> list[GraphLike]:
+def _of_batch(graph: Any, i: int) -> list[Any]:
     """The graphs of a PyTorch Geometric ``Batch``; a single graph as it is."""
     from torch_geometric.data import Batch
 
     owner = getattr(graph, "batch", None)
     if isinstance(graph, Batch):
-        graphs: list[GraphLike] = graph.to_data_list()
+        graphs: list[Any] = graph.to_data_list()
         again = Batch.from_data_list(graphs)
         tensors = {name: x for name, x in again.to_dict().items() if isinstance(x, Tensor)}
         alike = all(graph[name].shape == x.shape for name, x in tensors.items())
@@ -738,7 +728,7 @@ def _pointer(sizes: list[int]) -> Tensor:
     return torch.tensor([0, *sizes]).cumsum(0)
 
 
-def _n_nodes(graph: GraphLike, i: int) -> int:
+def _n_nodes(graph: Any, i: int) -> int:
     n_nodes = len(graph.x) if graph.x is not None else int(graph.num_nodes or 0)
     edges = graph.edge_index
     if n_nodes < 1:
@@ -750,7 +740,7 @@ def _n_nodes(graph: GraphLike, i: int) -> int:
     return n_nodes
 
 
-def _edge_blocks(graphs: list[GraphLike]) -> list[Any]:
+def _edge_blocks(graphs: list[Any]) -> list[Any]:
     """Edge features of each graph; for a graph without edges no rows, with the others' columns."""
     blocks = [getattr(graph, "edge_attr", None) for graph in graphs]
     pairs = [

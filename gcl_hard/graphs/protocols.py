@@ -194,12 +194,8 @@ def embeddings(
     z = model.embed(graphs).astype(np.float64)
     if not np.isfinite(z).all():
         raise DivergenceError(
-            f"embeddings are not finite ({config}, seed {seed}); nothing of this run was saved. "
-            + (
-                "Nothing was trained: look at the data and the encoder"
-                if config.is_baseline
-                else "Lower lr or beta, or raise temperature"
-            )
+            f"embeddings are not finite ({config}, seed {seed}): lower lr or beta, raise "
+            f"temperature, or look at the data"
         )
     return z
 

@@ -20,6 +20,8 @@ ANCHORS = 256
 """Nodes in a snapshot; on the smallest sets it then takes as long as an epoch."""
 
 
+BatchOf = Callable[[GraphModel, int], tuple[Batch, Tensor] | None]
+"""Makes the batch of a number by a model, and embeds its graphs; None where it is not finite."""
 GRAPHS = 128
 """Minimum number of graphs in a snapshot, in batches as large as in training."""
 
@@ -46,19 +48,34 @@ def graph_sampler(
     size = min(config.batch_size, len(trained))
     n = min(max(1, GRAPHS // size), len(trained) // size)
     index = trained[torch.randperm(len(trained), generator=draws)[: n * size]]
+    parts = torch.split(index, size)
+    batches = [graphs.batch(part) for part in parts]
+    labels = torch.cat([batch.y for batch in batches])
     if config.contrast == "local-global":
-        return _local_global(config, graphs, torch.split(index, size), draws)
-    return _two_view(config, graphs, trained, torch.split(index, size), draws)
+        batch_of = _local_global(batches, draws)
+    else:
+        positions = torch.full((graphs.n_graphs,), -1)
+        positions[trained] = torch.arange(len(trained))
+        of_class = ClassPairs(graphs.y.cpu()[trained])
+        partners = [graphs.batch(trained[of_class.draw(positions[part], draws)]) for part in parts]
+        batch_of = _two_view(config, batches, partners)
+
+    def sample(model: GraphModel) -> Sample | None:
+        sampled = []
+        for number in range(len(batches)):
+            if (batch := batch_of(model, number)) is None:
+                return None
+            sampled.append(batch)
+        drawn, z = zip(*sampled, strict=True)
+        return Sample(drawn, _standardised(torch.cat(z), config), labels)
+
+    return sample
 
 
-def _local_global(
-    config: GraphConfig, graphs: GraphSet, parts: Sequence[Tensor], draws: torch.Generator
-) -> Sampler[GraphModel]:
-    batches = [graphs.batch(index) for index in parts]
+def _local_global(batches: Sequence[GraphBatch], draws: torch.Generator) -> BatchOf:
+    n_rows = ANCHORS // len(batches)
     rows = [
-        torch.randperm(len(batch.batch), generator=draws)[: ANCHORS // len(parts)].to(
-            batch.x.device
-        )
+        torch.randperm(len(batch.batch), generator=draws)[:n_rows].to(batch.x.device)
         for batch in batches
     ]
 
@@ -74,23 +91,14 @@ def _local_global(
             model.loss, nodes, heads, batch.batch, batch.y, rows=rows[number]
         ), z  # fmt: skip
 
-    return _joined(batch_of, batches, config)
+    return batch_of
 
 
 def _two_view(
-    config: GraphConfig,
-    graphs: GraphSet,
-    trained: Tensor,
-    parts: Sequence[Tensor],
-    draws: torch.Generator,
-) -> Sampler[GraphModel]:
+    config: GraphConfig, batches: Sequence[GraphBatch], partners: Sequence[GraphBatch]
+) -> BatchOf:
     """Views of each graph and of another graph of its class, as positives."""
-    positions = torch.full((graphs.n_graphs,), -1)
-    positions[trained] = torch.arange(len(trained))
-    of_class = ClassPairs(graphs.y.cpu()[trained])
-    batches = [graphs.batch(index) for index in parts]
-    partners = [graphs.batch(trained[of_class.draw(positions[index], draws)]) for index in parts]
-    device = graphs.x.device
+    device = batches[0].x.device
     generator = torch.Generator(device).manual_seed(seed_for(config.data_seed, SALT, 1))
     views: list[tuple[GraphBatch, GraphBatch]] = []
 
@@ -109,27 +117,7 @@ def _two_view(
             return None
         return Batch.two_view(model.loss, z1, z2, batch.y), z
 
-    return _joined(batch_of, batches, config)
-
-
-def _joined(
-    batch_of: Callable[[GraphModel, int], tuple[Batch, Tensor] | None],
-    batches: Sequence[GraphBatch],
-    config: GraphConfig,
-) -> Sampler[GraphModel]:
-    """Combine batches into one sampler, by batch number."""
-    labels = torch.cat([batch.y for batch in batches])
-
-    def sample(model: GraphModel) -> Sample | None:
-        sampled = []
-        for number in range(len(batches)):
-            if (batch := batch_of(model, number)) is None:
-                return None
-            sampled.append(batch)
-        parts, z = zip(*sampled, strict=True)
-        return Sample(parts, _standardised(torch.cat(z), config), labels)
-
-    return sample
+    return batch_of
 
 
 def _standardised(z: Tensor, config: GraphConfig) -> Tensor:

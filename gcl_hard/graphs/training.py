@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -63,16 +63,14 @@ class Encoder:
         seed: int,
         k: int,
         fold: Fold,
-        *,
-        parts: Parts | None = None,
-        snapshots: Container[int] = (),
+        **options: Any,
     ) -> Encoder:
         """The k-th encoder of a seed, trained on a fold's training graphs only."""
         train_ids = torch.from_numpy(fold.train)
         hidden = torch.ones(graphs.n_graphs, dtype=torch.bool)
         hidden[train_ids] = False
         seen = graphs.standardised_on(train_ids)
-        return cls(config, seen, seed, k, hidden.nonzero().flatten(), parts, snapshots)
+        return cls(config, seen, seed, k, hidden.nonzero().flatten(), **options)
 
     def __str__(self) -> str:
         fold = None if self.held_out is None else self.fold
@@ -246,15 +244,8 @@ def _train(
 
 
 def _likeness(config: GraphConfig) -> tuple[object, ...]:
-    beta = 0.0 if config.is_baseline else config.beta or 0.0
-    return (
-        config.lr,
-        config.weight_decay,
-        config.lr_schedule,
-        config.most_epochs,
-        config.method,
-        beta,
-    )
+    optimised = config.lr, config.weight_decay, config.lr_schedule, config.most_epochs
+    return *optimised, config.method, 0.0 if config.is_baseline else config.beta or 0.0
 
 
 def ensemble_of(encoders: Sequence[Encoder], graphs: GraphSet) -> Ensemble:

@@ -19,7 +19,6 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.loader import DataLoader
 
 from gcl_hard.errors import InputError
-from gcl_hard.functional.labels import relation
 from gcl_hard.graphs import GIN, MANIFEST, PACKAGED, InfoGraph
 from gcl_hard.graphs.data import GraphSet
 from gcl_hard.graphs.tudataset import load
@@ -353,20 +352,6 @@ def test_a_batch_that_pyg_cannot_take_apart_is_refused() -> None:
             GraphSet.from_graphs(batches, directed=True)
 
 
-@pytest.mark.parametrize(
-    "labels", [["b", "a", "b"], [0.5, 1.5, 2.5], [[[1.0, 2.0]]] * 3, [3, 1, 3]]
-)
-def test_labels_of_a_batch_are_those_of_its_graphs(labels: list[Any]) -> None:
-    graphs = [graph(y=torch.tensor(y) if isinstance(y, list) else y) for y in labels]
-    as_data = [Data(edge_index=PAIR, num_nodes=2, y=single.y) for single in graphs]
-    split = GraphSet.from_graphs(Batch.from_data_list(as_data))
-    expected = GraphSet.from_graphs(graphs)
-    torch.testing.assert_close(split.y, expected.y, check_dtype=False)
-    assert split.n_classes == expected.n_classes
-    flat = [Data(edge_index=PAIR, num_nodes=2, y=torch.ones(2) * k) for k in range(3)]
-    assert GraphSet.from_graphs(Batch.from_data_list(flat)).y.tolist() == [[0, 0], [1, 1], [2, 2]]
-
-
 def test_a_graph_without_an_edge_needs_no_edge_features() -> None:
     line = nx.path_graph(3)
     nx.set_edge_attributes(line, [1.0, 2.0], "edge_attr")
@@ -406,16 +391,6 @@ def test_targets_have_the_precision_they_are_given_in(convert: Any, dtype: torch
     collected = GraphSet.from_graphs([graph(y=convert(k / 8)) for k in range(4)])
     assert collected.y.dtype == dtype
     assert collected.y.tolist() == [0, 0.125, 0.25, 0.375]
-
-
-def test_a_label_gap_holds_for_decimals_in_single_precision() -> None:
-    tenths = range(12)
-    collected = GraphSet.from_graphs([graph(y=torch.tensor([k / 10])) for k in tenths])
-    near, barred = relation(collected.y, collected.y, (0.1, 0.3))
-    for i in tenths:
-        for j in tenths:
-            assert bool(near[i, j]) == (abs(i - j) <= 1)
-            assert bool(barred[i, j]) == (abs(i - j) <= 3)
 
 
 def test_targets_keep_double_precision_and_none_is_beyond_single() -> None:

@@ -242,23 +242,3 @@ def test_gin_refuses_bad_sizes(mutag):
             GIN(7, **options)
     with pytest.raises(InputError, match=r"\b7\b.*\bGIN\b.*\b5\b"):
         InfoGraph(GIN(5))(small_batch(mutag))
-
-
-def test_torch_scatter_changes_nothing(mutag, monkeypatch):
-    """With and without the optional extra: the same embeddings and gradients."""
-    pytest.importorskip("torch_scatter", reason="torch-scatter is not installed")
-    import torch_geometric.typing
-    import torch_geometric.utils._scatter as scatter_module
-
-    results = []
-    for with_extra in (True, False):
-        for module in (torch_geometric.typing, scatter_module.torch_geometric.typing):
-            monkeypatch.setattr(module, "WITH_TORCH_SCATTER", with_extra)
-        torch.manual_seed(0)
-        model = InfoGraph(GIN(7), method="hscl")
-        loss = model(small_batch(mutag))
-        loss.backward()
-        grads = [p.grad for p in model.parameters()]
-        results.append([loss, *grads])
-    for with_it, without in zip(*results, strict=True):
-        torch.testing.assert_close(with_it, without)

@@ -188,24 +188,6 @@ def replace_labels(graph: SimpleNamespace, y: int) -> SimpleNamespace:
     return SimpleNamespace(**(vars(graph) | {"y": y}))
 
 
-def test_views_without_a_single_edge() -> None:
-    lonely = [
-        SimpleNamespace(x=torch.eye(7)[k : k + 2], edge_index=torch.zeros(2, 0, dtype=torch.int64),
-                        edge_attr=torch.zeros(0, 4), y=k % 2, num_nodes=2)
-        for k in range(5)
-    ]  # fmt: skip
-    graphs = GraphSet.from_graphs(lonely)
-    graphs = of_dtype(graphs, torch.float64)
-    training = Optimisation(epochs=2, lr=0.01, precision="64-true")
-    for shape in ("plain", "edges"):
-        mine, alone = (
-            model(1, torch.float64, augmentations=["mask-attributes"], **SHAPES[shape])
-            for _ in range(2)
-        )
-        (losses,) = together([mine], graphs, training)
-        assert losses == pytest.approx(plainly(alone, graphs, training), rel=1e-9)
-
-
 @pytest.mark.parametrize("draws", [None, 3])
 def test_a_loss_of_ones_own_draws_as_it_would_alone(draws: int | None, some: GraphSet) -> None:
     graphs = of_dtype(some, torch.float64)

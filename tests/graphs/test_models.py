@@ -182,13 +182,6 @@ def test_an_encoder_that_returns_no_pair_is_told(mutag):
         InfoGraph(Single(), 6)(small_batch(mutag))
 
 
-def test_graphs_without_features_are_told_what_to_do(mutag):
-    batch = small_batch(mutag)
-    batch.x = None
-    with pytest.raises(InputError, match=r"\bx\b.*None.*features=.degree-onehot"):
-        InfoGraph(MyEncoder(), 6)(batch)
-
-
 def test_loss_and_options_do_not_mix():
     loss = ContrastiveLoss(NegativeSampler("others", Exponential(1.0)), objective="jsd")
     assert InfoGraph(GIN(7), loss=loss).loss is loss
@@ -272,16 +265,6 @@ def test_graphs_without_classes_train_where_no_method_needs_them(mutag, y, kind)
 
 
 PAIR = torch.tensor([[0, 1], [1, 0]])
-
-
-def test_features_of_a_loader_have_the_precision_of_the_encoder():
-    x = torch.randn(2, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    graphs = [Data(x=x * k, edge_index=PAIR) for k in range(1, 5)]
-    model = InfoGraph(GIN(2, dim=4, layers=1), method="ucl").eval()
-    double = model(next(iter(DataLoader(graphs, batch_size=4))))
-    assert double.dtype == torch.float32
-    as_single = [Data(x=g.x.float(), edge_index=PAIR) for g in graphs]
-    assert torch.equal(double, model(next(iter(DataLoader(as_single, batch_size=4)))))
 
 
 @pytest.mark.parametrize("at", [0, 1, 2])

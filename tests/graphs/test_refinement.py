@@ -10,7 +10,7 @@ import torch
 
 from gcl_hard.graphs import refinement as colours
 from gcl_hard.graphs.data import GraphSet
-from gcl_hard.graphs.refinement import ColouredSet, coloured
+from gcl_hard.graphs.refinement import ColouredSet
 from gcl_hard.graphs.tudataset import load
 
 CPU = torch.device("cpu")
@@ -201,9 +201,3 @@ def test_blocks_begin_where_their_colours_do(block, mutag, monkeypatch):
     assert edges[-1] == len(colour)
     for i in range(n_blocks):
         assert set((colour[edges[i] : edges[i + 1]] // block).tolist()) == {i}
-
-
-def test_a_set_is_refined_once_for_a_depth():
-    graphs = GraphSet.from_graphs(ODD_ONES, directed=True)
-    assert coloured(graphs, 2) is coloured(graphs, 2)
-    assert coloured(graphs, 3).n_colours[:3] == coloured(graphs, 2).n_colours

@@ -9,15 +9,13 @@ import pytest
 import torch
 
 from gcl_hard.commands.bench import parse_bench
-from gcl_hard.errors import InputError, OutOfMemory
+from gcl_hard.errors import OutOfMemory
 from gcl_hard.evaluation import outer_folds
 from gcl_hard.experiments.plan import plan
-from gcl_hard.experiments.run import Run
 from gcl_hard.graphs import Ensemble, GraphSet
 from gcl_hard.graphs import training as ensembles
-from gcl_hard.graphs.experiment import GraphExperiment
 from gcl_hard.graphs.training import Encoder, train_encoders
-from tests.experiments.made import Ran, context
+from tests.experiments.made import Ran
 from tests.experiments.small_cells import assert_each_its_own, float64, mutag, small, weights
 
 __all__ = ["float64", "mutag"]
@@ -163,34 +161,3 @@ def test_the_number_of_processes_changes_no_number(tmp_path: Path) -> None:
     for name in sorted(alone)[::2]:
         (tmp_path / name).unlink()
     assert command(tmp_path, *MANY, "--jobs=2") == alone
-
-
-@pytest.mark.parametrize("masks", [False, True])
-def test_progress_of_a_run_rises_to_its_end(
-    mutag: GraphSet, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, masks: bool
-) -> None:
-    if masks:  # as on a GPU
-        monkeypatch.setattr(ensembles, "_shares", ensembles.joins)
-    seen: list[float] = []
-
-    def report(run: Run, share: float, loss: float) -> bool:
-        seen.append(share)
-        return True
-
-    run = Run(small(protocol="inductive", epochs=3), 0)
-    where = context(tmp_path, ensemble_size=3)
-    list(GraphExperiment().train([run], mutag, where, report))
-    assert seen == sorted(seen)
-    assert len(seen) == (3 if masks else 9)
-    assert seen[-1] == pytest.approx(1)
-
-
-@pytest.mark.parametrize("value", ["0", "-1", "x", "1.5", "true", ""])
-def test_an_ensemble_size_is_auto_or_a_number(value: str) -> None:
-    with pytest.raises(InputError, match=rf"^--ensemble-size\b.*\bauto\b.*\b1\b.* {value}$"):
-        parse_bench([f"--ensemble-size={value}"])
-
-
-def test_an_ensemble_size_of_images_is_refused() -> None:
-    with pytest.raises(InputError, match=r"--ensemble-size\b.*\bgraphs\b.*\bimages\b"):
-        parse_bench(["--dataset=digits", "--ensemble-size=4"])
