@@ -134,12 +134,12 @@ class Queue(nn.Module):
 
     def _save_to_state_dict(self, *args: Any) -> None:
         with self._as_buffers():
-            super()._save_to_state_dict(*args)  # type: ignore[no-untyped-call]
+            super()._save_to_state_dict(*args)
 
     def _load_from_state_dict(self, *args: Any) -> None:
         self._held = self._labelled = None
         with self._as_buffers():
-            super()._load_from_state_dict(*args)  # type: ignore[no-untyped-call]
+            super()._load_from_state_dict(*args)
 
     def candidates(self) -> dict[str, Tensor]:
         """Keyword arguments of a call of the loss, none while the queue is empty."""
