@@ -107,12 +107,14 @@ def test_draws_are_repeated_whatever_comes_between(
         if between in ("the same", "others"):
             with torch.no_grad():
                 loss(*((a, b) if between == "the same" else views(seed=5)), labels)
-        second = -3 * value(a, b) if between == "the same inputs twice" else value(c, d)
-        twice = between == "a second backward pass"
-        first.backward(retain_graph=twice)
-        if twice:
-            first.backward()
-        second.backward()
+        if between == "the same inputs twice":  # before one backward pass
+            (first - 3 * value(a, b)).backward()
+        else:
+            second, twice = value(c, d), between == "a second backward pass"
+            first.backward(retain_graph=twice)
+            if twice:
+                first.backward()
+            second.backward()
         results.append(torch.cat([z.grad for z in (a, c) if z.grad is not None]))
     torch.testing.assert_close(*results, rtol=1e-12, atol=1e-15)
 
