@@ -115,7 +115,7 @@ def test_a_cache_on_a_full_disk_says_so_and_with_room_it_is_filled(
     pytest.importorskip("rdkit")
     table = write_chains(tmp_path / "chains.csv", 400)
     ballast = fill(disk)
-    with pytest.raises(InputError, match=f"write {disk}.*: No space left"):
+    with pytest.raises(OSError, match="No space left"):
         read_molecules(table, cache_dir=disk)
     assert files(disk) == {ballast}
     ballast.unlink()

@@ -190,15 +190,17 @@ def warn_of_untried(options: TuneOptions, settings: Mapping[str, Any]) -> None:
 
 
 def _configs_of(options: TuneOptions) -> list[RunConfig]:
-    """The base, and the base with each value of each searched choice."""
-    base = options.base
-    configs = [base.config]
-    for dimension in options.search_space.dimensions:
-        if not dimension.numeric and dimension.name in known(base.kind):
-            for value in dimension.ends:
-                with suppress(InputError):  # a trial that fails
-                    configs.append(base.config_with({dimension.name: value}))
-    return configs
+    """Configurations of trials, among them each value of each searched choice."""
+    choices = {
+        dimension.name: dimension.ends
+        for dimension in options.search_space.dimensions
+        if not dimension.numeric and dimension.name in known(options.base.kind)
+    }
+    first, configs = {name: values[0] for name, values in choices.items()}, []
+    for name, value in ((name, value) for name, values in choices.items() for value in values):
+        with suppress(InputError):  # a trial that fails
+            configs.append(options.base.config_with({**first, name: value}))
+    return configs or [options.base.config]
 
 
 def tune_options(

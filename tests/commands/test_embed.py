@@ -332,7 +332,7 @@ def test_some_labels_come_from_a_file() -> None:
         ("file,label\np0.png,cat\np0.png,dog\n", ["line 3", "cat", "dog"]),
         ("a,b,c\np0.png,cat,1\n", ["file", "label"]),
         ("file,label\np0.png\n", ["line 2", "columns"]),
-        ("p0.png,cat\np1.png,dog\n", ["file,label"]),
+        ("p0.png,cat\np1.png,dog\n", ["p0.png", "file", "label"]),
         ("file,label,label\np0.png,cat,dog\n", ["columns", "label"]),
         ("file,label\n\n\np0.png,cat\nno.png,dog\n", ["line 5", "no.png"]),
     ],

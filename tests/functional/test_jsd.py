@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gcl_hard import ContrastiveLoss, Exponential, InputError, Linear, NegativeSampler, Threshold
+from gcl_hard import ContrastiveLoss, Exponential, Linear, NegativeSampler, Threshold
 from gcl_hard.functional import jsd
 from gcl_hard.functional.hardening import Uniform
 from gcl_hard.functional.hardness import EmbeddedScale
@@ -253,12 +253,6 @@ def test_a_divergence_shows_in_its_own_loss_alone(where, garbage):
         others = [i for i in range(len(MIXED)) if i != m]
         for actual, expected in zip(got, clean, strict=True):
             assert torch.equal(actual[others], expected[others])
-
-
-def test_other_labels_ask_for_labels():
-    it = problem()
-    with pytest.raises(InputError, match="labels"):
-        counted_jsd(it.nodes, it.graphs, it.pairs, [Rule(Uniform(), True)])
 
 
 class Steeper(Exponential):
