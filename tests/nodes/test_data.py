@@ -223,17 +223,8 @@ def test_pandas_rows_of_a_graph_without_names_are_found_by_their_numbers() -> No
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("index", "facts"),
-    [
-        (["a", "b", "c", "z"], ["'d'", "'z'"]),
-        (["a", "b", "c"], ["'d'"]),
-        (["a", "b", "c", "d", "x", "w"], ["'x'", 1]),
-        (["a", "b", "b", "d"], ["'b'", "'c'"]),
-        ([0, 1, 2, 3], ["'d'", 3, "0"]),
-    ],
-)
-def test_an_index_of_other_names_than_the_nodes_is_refused(index: Any, facts: list[Any]) -> None:
+@pytest.mark.parametrize("index", [[*"abcz"], [*"abc"], [*"abcdxw"], [*"abbd"], [0, 1, 2, 3]])
+def test_an_index_of_other_names_than_the_nodes_is_refused(index: list[Any]) -> None:
     graph = nx.Graph([("d", "a"), ("a", "c"), ("c", "b")])
     x = pd.DataFrame(np.eye(4), index=[*"abcd"])
     assert NodeSet.from_graph(graph, x=x).n_nodes == 4
@@ -241,10 +232,9 @@ def test_an_index_of_other_names_than_the_nodes_is_refused(index: Any, facts: li
     for options in ({"x": pd.DataFrame({"age": values}, index)}, {"y": pd.Series(values, index)}):
         with pytest.raises(InputError) as error:
             NodeSet.from_graph(graph, **{"x": x, **options})
-        assert says(str(error.value), "index", "to_numpy", *facts)
-    with pytest.raises(InputError) as error:
+        assert says(str(error.value), "index", "to_numpy")
+    with pytest.raises(InputError, match="index"):
         NodeSet.from_graph(path_graph(), x=x)
-    assert says(str(error.value), "'a'", 0)
 
 
 def test_arrays_beside_names_are_said_to_be_in_the_graphs_order() -> None:

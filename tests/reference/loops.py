@@ -92,8 +92,10 @@ def hardness(scale: str, i: int, table: Table, rows: list[list[int]]) -> tuple[T
         if len(among) < 3 or deviation < 1e-12 * max(map(abs, among)):
             return 0 * t, 1.0
         return (t - statistics.fmean(among)) / deviation, 1.0
+    rounding = 1e-12 * max(map(abs, values))  # scores that differ by it are equal
     ranks = [
-        (sum(x < v for x in among) + sum(x == v for x in among) / 2) / max(len(among), 1)
+        (sum(x < v - rounding for x in among) + sum(x <= v + rounding for x in among))
+        / (2 * max(len(among), 1))
         for v in values
     ]
     half = 0.5 / max(len(among), 1)
