@@ -466,7 +466,9 @@ class ImageClassifier(ImageContrast):
     Args:
         encoder: any module from float [B, 3, S, S] to embeddings [B, d].
         n_classes: C ≥ 2.
-        **options: options of :class:`ImageContrast`, but for its loss and head.
+        out_dim: d, if it cannot be asked of the encoder.
+        one_forward: as of :class:`ImageContrast`.
+        channels_last: likewise.
 
     Raises:
         InputError: if the encoder's width is unknown, or its output does not have that width.

@@ -129,7 +129,8 @@ class ComplEx(Scorer):
         n_entities: E.
         n_relations: R.
         dim: d, even: d / 2 complex numbers.
-        **options: ``bias``, b, and ``sparse``, as of :class:`Scorer`.
+        bias: b.
+        sparse: as of :class:`Scorer`.
 
     Source:
         Trouillon et al. (2016), with reciprocal relations.
