@@ -77,8 +77,7 @@ def embed(  # type: ignore[misc]
         level: ``"nodes"`` for all nodes of graphs, which get a second column ``node``, or all atoms
             of molecules.
         smiles: column of SMILES of a CSV; found by its name if None.
-        ids: column of a CSV with what rows are called; the only one of words if None, and the rows'
-            numbers if there are several or none.
+        ids: column of a CSV with what rows are called; the rows' numbers if None.
         encoder: your own, as it was given when it was trained, or ``module:Name`` of it; not needed
             for ours.
         fold: which encoder, of a file with one for each fold.

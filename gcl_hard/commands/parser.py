@@ -1,7 +1,7 @@
 """Parsers of command lines, shared by all commands.
 
-A setting's flag comes of its declaration, an option's of a field of a dataclass or an argument of a
-function, and its help of their docstring.
+The flag of a setting derives from its declaration, that of an option from a field of a dataclass or
+an argument of a function, and its help from their docstring.
 """
 
 from __future__ import annotations

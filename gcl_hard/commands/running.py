@@ -148,7 +148,7 @@ class _Steady:
         self._try(self._stream.flush)
 
     def _try(self, call: Callable[..., object], *text: str) -> None:
-        """Call; if nobody reads the stream, it and all that follows goes nowhere."""
+        """Write; once the reader has gone, discard this and all later output."""
         try:
             call(*text)
         except (OSError, ValueError):

@@ -59,25 +59,25 @@ def reader(kind: Any, *, several: bool = False) -> Callable[[Any], Any]:
     """
     first, *others = members(kind)
     if get_origin(first) is Annotated:  # with a reader of its own
-        own: Callable[[Any], Any] = get_args(first)[1]
-        return own
+        annotated: Callable[[Any], Any] = get_args(first)[1]
+        return annotated
     listed = get_origin(first) is tuple
     item = get_args(first)[0] if listed and not several else first
 
-    def one(value: Any) -> Any:
+    def read_item(value: Any) -> Any:
         empty = value in (None, "null") or (value == "auto" and item is int)
         return None if empty and NoneType in others else _value(item, value)
 
     def read(value: Any) -> Any:
         if not several and (not listed or value in (None, "null")):
-            return one(value)
+            return read_item(value)
         texts = value.split(",") if isinstance(value, str) else value
         items = [*texts] if isinstance(texts, list | tuple) else [texts]
         items = [text.strip() if isinstance(text, str) else text for text in items]
         items = [text for text in items if text != ""]
         if not items:
             raise BadValueError("at least one value is needed")
-        return tuple(map(one, items))
+        return tuple(map(read_item, items))
 
     return read
 

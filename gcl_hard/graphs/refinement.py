@@ -8,8 +8,8 @@ rounds of refinement, with their multiplicities, instead of on all nodes.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -258,15 +258,20 @@ def _starts(sizes: Integers) -> Integers:
     return starts
 
 
-@lru_cache(maxsize=4)
+_COLOURED: WeakKeyDictionary[GraphSet, dict[int, ColouredSet]] = WeakKeyDictionary()
+
+
 def coloured(graphs: GraphSet, layers: int) -> ColouredSet:
-    """The coloured set, cached.
+    """The coloured set, cached while the set exists.
 
     Args:
         graphs: the set.
         layers: K ≥ 1.
     """
-    return ColouredSet(graphs, layers)
+    known = _COLOURED.setdefault(graphs, {})
+    if layers not in known:
+        known[layers] = ColouredSet(graphs, layers)
+    return known[layers]
 
 
 FEATURES = "features"

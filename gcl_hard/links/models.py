@@ -659,18 +659,19 @@ class Entities:
         asked = (within > 1).nonzero()[:, 0]  # the answer itself is within
         some = scores[asked]
         rows, columns = ((some >= low[asked]) & (some <= high[asked])).nonzero(as_tuple=True)
-        rows = asked[rows]
-        query = self.exact.query(queries.entity, queries.relation)
-        answers = self.exact.pairwise(query, self.exact.candidates(answer))[rows]
+        if not len(rows):
+            return scores
+        query = self.exact.query(queries.entity[asked], queries.relation[asked])
+        answers = self.exact.pairwise(query, self.exact.candidates(answer[asked]))[rows]
         size = max(1, CLOSE // query.shape[1])
         close = torch.cat([
             self.exact.pairwise(query[i], self.exact.candidates(j))
             for i, j in zip(torch.split(rows, size), torch.split(columns, size), strict=True)
         ])  # fmt: skip
         if ranked:
-            level = right[rows].masked_fill(close > answers, math.inf)
+            level = right[asked][rows].masked_fill(close > answers, math.inf)
             close = level.masked_fill(close < answers, -math.inf)
-        scores[rows, columns] = close.to(scores.dtype)
+        scores[asked[rows], columns] = close.to(scores.dtype)
         return scores
 
 

@@ -452,8 +452,7 @@ def _check_memory(run: Run, labelled: Labelled) -> None:
         raise OutOfMemory(
             f"{run.key}: kernels of {n:,} molecules take up to {needed / 1e9:.3g} GB, and "
             f"{free / 1e9:.3g} GB are free: give --probe linear, or nystroem"
-            + ", and leave out wl"
-            * ("wl" in config.parts)
+            f"{', and leave out wl' * ('wl' in config.parts)}"
         )
 
 

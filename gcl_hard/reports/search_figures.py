@@ -34,19 +34,19 @@ def plots(study: Study, metric: Metric) -> dict[str, tuple[str, str, dict[str, A
     """
     trials, shares = study.get_trials(deepcopy=False), importances(study)
     inner, named = f"inner {metric.title}", {"target_name": f"inner {metric.label}"}
-    given: dict[str, tuple[str, str, dict[str, Any]]] = {}
+    possible: dict[str, tuple[str, str, dict[str, Any]]] = {}
     if complete(study):
-        given["history"] = ("trials in their order", "plot_optimization_history", named)
+        possible["history"] = ("trials in their order", "plot_optimization_history", named)
         if any(trial.params for trial in complete(study)):
-            given["slices"] = (f"{inner} against each setting", "plot_slice", named)
+            possible["slices"] = (f"{inner} against each setting", "plot_slice", named)
     if shares:
-        given["importances"] = ("how much each setting matters", "plot_param_importances", named)
+        possible["importances"] = ("how much each setting matters", "plot_param_importances", named)
         first = [*shares][:2]
         caption = f"{inner} over {' and '.join(map(setting, first))}; between trials interpolated"
-        given["contour"] = (caption, "plot_contour", {**named, "params": first})
+        possible["contour"] = (caption, "plot_contour", {**named, "params": first})
     if any(trial.intermediate_values for trial in trials):
-        given["intermediate"] = (f"{inner} while training", "plot_intermediate_values", {})
-    return given
+        possible["intermediate"] = (f"{inner} while training", "plot_intermediate_values", {})
+    return possible
 
 
 def write_figures(study: Study, stem: Path, *, title: str, metric: Metric) -> list[Path]:
