@@ -280,6 +280,8 @@ def outcome(tree: Path, tests: Sequence[str], timeout: float) -> str:
         return "timed out"
     if done.returncode > 2:  # neither failed nor broken at import: no such test, for one
         raise SystemExit(done.stdout + done.stderr)
+    if done.returncode:
+        print(done.stdout.splitlines()[-1], flush=True)
     return "killed" if done.returncode else "survived"
 
 

@@ -7,6 +7,7 @@ fault tolerance; the engine provides speed.
 
 from __future__ import annotations
 
+import multiprocessing
 import queue
 import signal
 import threading
@@ -35,7 +36,7 @@ QUEUED = 2
 TRIES = 3
 """Number of workers that may die while they run a task before the task fails."""
 STOP_TIMEOUT = 20.0
-"""Seconds that running tasks have to save a checkpoint after Ctrl-C."""
+"""Seconds that running tasks have to save a checkpoint after Ctrl-C, and workers to end."""
 COUNT_SECONDS = 5.0
 """Seconds between two counts of a scheduler's workers."""
 REPORT_INTERVAL = 0.2
@@ -425,7 +426,10 @@ class Cluster(Engine):
                 self._client.close(timeout=5)
             if self._cluster is not None:
                 with suppress(Exception):
-                    self._cluster.close(timeout=5)
+                    self._cluster.close(timeout=STOP_TIMEOUT)
+                for process in multiprocessing.active_children():
+                    if process.name.startswith("Dask Worker"):  # would keep Python from ending
+                        process.kill()
         finally:
             super().__exit__(*error)
 
