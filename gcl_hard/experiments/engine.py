@@ -255,6 +255,7 @@ class Cluster(Engine):
         self._sent: set[Task] = set()
         self._client: Any = None
         self._cluster: Any = None
+        self._before: set[Any] = set()
         self._counted = 0.0
 
     def __enter__(self) -> Self:
@@ -278,6 +279,7 @@ class Cluster(Engine):
                 host, _ = get_address_host_port(self._scheduler)
                 _warn_of_open(self._scheduler, host)
             else:
+                self._before = set(multiprocessing.active_children())
                 self._cluster = make_cluster(  # with a certificate, or any local user runs code
                     security=True, n_workers=self.workers, threads_per_worker=1, processes=True,
                     memory_limit=0, dashboard_address="127.0.0.1:0", silence_logs="CRITICAL",
@@ -427,9 +429,8 @@ class Cluster(Engine):
             if self._cluster is not None:
                 with suppress(Exception):
                     self._cluster.close(timeout=STOP_TIMEOUT)
-                for process in multiprocessing.active_children():
-                    if process.name.startswith("Dask Worker"):  # would keep Python from ending
-                        process.kill()
+                for process in set(multiprocessing.active_children()) - self._before:
+                    process.kill()  # a worker that is left, for which Python would wait at its end
         finally:
             super().__exit__(*error)
 
