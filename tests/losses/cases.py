@@ -147,13 +147,20 @@ def pair_weights(draw: Any, rows: int, columns: int) -> Any:
 
 @st.composite
 def losses_of_views(draw: Any, admit: str) -> Case:
-    """One to three views of items under any settings that go together, and what a loss is given."""
+    """One to three views of items under any settings that go together, and what a loss is given.
+
+    ``admit`` may be ``debiased``: all others, less the share of the anchor's class.
+    """
     n_items, n_views = draw(st.integers(2, 6)), draw(st.integers(1, 3))
     n_extra = draw(st.sampled_from([0, 0, 3]))
     objective = draw(st.sampled_from(["infonce", "infonce", "infonce", "jsd"]))
     infonce = objective == "infonce"
     scale = None if infonce else draw(st.sampled_from(["rank", "anchor", "cosine", "batch-max"]))
+    debiased = admit == "debiased"
+    admit = "others" if debiased else admit
     hardening = draw(hardenings(elementwise=admit == "rest"))
+    if debiased:
+        hardening = Exponential(draw(st.sampled_from([0.5, 1.0])))
     if isinstance(hardening, MixturePosterior) and scale in ("rank", "anchor"):
         hardening = Uniform()
     of_sampler, of_loss, labels = draw(label_settings(n_items + n_extra, 6))
@@ -162,7 +169,7 @@ def losses_of_views(draw: Any, admit: str) -> Case:
     incomplete = admit == "others" or (admit == "other_labels" and "unknown" in of_loss)
     one_positive = infonce or (n_views == 2 and positives == "view")
     if incomplete and one_positive and isinstance(hardening, Uniform | Exponential):
-        prior = draw(st.sampled_from([None, 0.0, 0.1, 0.9]))
+        prior = draw(st.sampled_from([0.1, 0.2] if debiased else [None, 0.0, 0.1, 0.9]))
     loss: dict[str, Any] = of_loss | {
         "objective": objective, "positives": positives, "class_prior": prior,
         "detach_weights": draw(st.booleans()),

@@ -62,7 +62,7 @@ def check(case: Case, rows: list[list[Tensor]], outputs: list[Any], inputs: list
         )
 
 
-@pytest.mark.parametrize("admit", ["others", "other_labels", "rest"])
+@pytest.mark.parametrize("admit", ["others", "other_labels", "rest", "debiased"])
 @settings(max_examples=70)
 @given(data=st.data())
 def test_views_equal_the_loops(admit: str, data: st.DataObject) -> None:
