@@ -105,6 +105,7 @@ def study(
     space: str | Path | Mapping[str, Any] | None = None,
     encoder: EncoderMaker | str | None = None,
     trials: int = 64,
+    minutes: float | None = None,
     sampler: SamplerName | BaseSampler = "tpe",
     pruner: PrunerName | BasePruner = "none",
     callbacks: Sequence[Callback] = (),
@@ -149,6 +150,8 @@ def study(
             ``(x, edge_index, batch) -> (nodes [N, d], graphs [G, d])`` with an ``out_dim``; or
             ``"module:Name"`` of it. For images ``"resnet50"`` or ``"resnet18"``.
         trials: trials of each study, ≥ 1.
+        minutes: > 0, after which no trial begins, counted anew by each call; the best trial so far
+            is then scored on the outer part. None for no end.
         sampler: ``"tpe"``, ``"cmaes"``, ``"random"``, or a sampler of Optuna; one that has tried
             all ends the search.
         pruner: ``"none"``, ``"median"`` or ``"hyperband"`` (by epochs), ``"wilcoxon"`` (by folds),
@@ -211,8 +214,8 @@ def study(
             raise unknown_setting(key, CONFIGS[domain], inspect.signature(study).parameters)
     options = tune_options(
         domain, stated, usual={"dataset": name, "method": method}, space=space, encoder=encoder,
-        recipe=recipe, metric=metric, callbacks=tuple(callbacks), trials=trials, sampler=sampler,
-        pruner=pruner, inner_folds=inner_folds, outer_folds=outer_folds,
+        recipe=recipe, metric=metric, callbacks=tuple(callbacks), trials=trials, minutes=minutes,
+        sampler=sampler, pruner=pruner, inner_folds=inner_folds, outer_folds=outer_folds,
         ensemble_size=ensemble_size, jobs=jobs, scheduler=scheduler, seed=seed, storage=storage,
         study_name=study_name, output=Path(output), report=as_path(report), device=device,
         data_dir=as_path(data_dir), threads=threads, graphs=graphs,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
-from gcl_hard.errors import InputError, check_at_least, check_option
+from gcl_hard.errors import InputError, check_at_least, check_number, check_option
 from gcl_hard.experiments.options import ExecutionOptions
 from gcl_hard.experiments.settings import LogKind
 from gcl_hard.experiments.values import check_report
@@ -39,6 +39,8 @@ class SearchOptions(ExecutionOptions):
             names of settings, such as temperature,lr; by the method if not given.
         recipe: defaults: paper, or best (ours).
         trials: complete or pruned trials of each study.
+        minutes: after which no trial begins, counted anew by each command; the best trial so far is
+            then scored on the outer part. No end if not given.
         sampler: tpe, cmaes (numbers only) or random.
         pruner: none, median or hyperband (by epochs), wilcoxon (by folds).
         metric: what trials are scored by, such as balanced_accuracy or f1_macro; that of the data
@@ -61,6 +63,7 @@ class SearchOptions(ExecutionOptions):
     space: str | None = None
     recipe: str = "paper"
     trials: int = 64
+    minutes: float | None = None
     sampler: SamplerName = "tpe"
     pruner: PrunerName = "none"
     metric: str | None = None
@@ -80,6 +83,8 @@ class SearchOptions(ExecutionOptions):
             value = getattr(self, name)
             if value is not None or name != "ensemble_size":
                 check_at_least(name.replace("_", "-"), value, 0 if name == "seed" else 1)
+        if self.minutes is not None:
+            check_number("minutes", self.minutes, above=0)
         if self.seed >= 2**32:
             raise InputError(f"seed must be a whole number from 0 to 2**32 - 1, got {self.seed}")
         if self.metric is not None and (not isinstance(self.metric, str) or not self.metric):

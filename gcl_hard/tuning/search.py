@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import time
 import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
@@ -41,6 +42,7 @@ from gcl_hard.tuning.storage import (
     fail,
     put_back,
     retry_orphans,
+    surplus,
     uninterrupted,
     url_of,
     waiting,
@@ -286,6 +288,7 @@ class _Driver:
     _trials: dict[tuple[int, int], Trial]
     beats: Heartbeats
     bars: StudyBars
+    _end_time: float = math.inf
     _stopping: set[int] = field(default_factory=set)
     _stopped: set[int] = field(default_factory=set)
     _groups: dict[Task, tuple[int, list[Candidate]]] = field(default_factory=dict)
@@ -315,8 +318,8 @@ class _Driver:
         for k, study in enumerate(self.studies):
             # Optuna's own stops nothing but study.optimize.
             study.stop = partial(self._stopping.add, k)  # type: ignore[method-assign]
+            retry_orphans(study, alone=not self.beats.needed)
             if not self.beats.needed:
-                retry_orphans(study)
                 self._stopping.discard(k)
             tried = [trial for trial in study.get_trials(deepcopy=False) if trial.params]
             # Samplers that try all settings once stop a search after its last trial.
@@ -324,20 +327,28 @@ class _Driver:
             if ends and tried and not waiting(study):
                 study.sampler.after_trial(study, tried[-1], tried[-1].state, tried[-1].values)
         self._stopped |= self._stopping
-        self._fill()
+        self._fill()  # whatever the minutes are, some trials are run
+        self._end_time = time.monotonic() + 60 * (self.search.options.minutes or math.inf)
         while True:
             for task in self._workers.completed():
                 self._ended(task)
                 self._fill()
             left = [study for k, study in enumerate(self.studies) if k not in self._stopped]
-            if all(TrialCounts.of(study).over(asked) for study in left):
+            unfinished = [study for study in left if not TrialCounts.of(study).over(asked)]
+            if not unfinished:
+                return
+            if self._time_is_over():
+                self.bars.time_is_over(unfinished)
                 return
             self._workers.wait(POLL)  # others score the last trials; if they die, this one does
             self._fill()
 
+    def _time_is_over(self) -> bool:
+        return time.monotonic() >= self._end_time
+
     def _fill(self) -> None:
         """Send a group of trials to each idle worker, of the first study that needs some."""
-        while len(self._groups) < self._workers.workers:
+        while len(self._groups) < self._workers.workers and not self._time_is_over():
             for k in range(len(self.studies)):
                 if k not in self._stopped and (candidates := self._ask(k)):
                     self._submit(k, candidates)
@@ -366,8 +377,12 @@ class _Driver:
                 return []
             if study.user_attrs.get(SCORED_ON) != self.search.environment:
                 study.set_user_attr(SCORED_ON, self.search.environment)
-            candidates = []
-            for trial in self._draw(k, n):
+            candidates, drawn = [], self._draw(k, n)
+            excess = surplus(study, options.trials) if self.beats.needed else ()
+            for trial in drawn:
+                if trial.number in excess:  # another driver has asked at the same moment
+                    put_back(study, self._trials.pop((k, trial.number)))
+                    continue
                 try:
                     candidates.append(options.base.candidate(trial.number, trial.params))
                 except InputError as error:
@@ -562,6 +577,15 @@ class StudyBars:
         """Show that a trial has ended."""
         self._shares.pop((k, number), None)
         self.show(k, counts)
+
+    def time_is_over(self, unfinished: Sequence[Study]) -> None:
+        """Say how far studies are that the time has ended, and how to go on."""
+        for study in unfinished:
+            done = TrialCounts.of(study).finished
+            self._print(
+                f"{study.study_name}: the minutes are over, and {done} of {self._asked} trials are "
+                f"done: the same command goes on"
+            )
 
     def _draw(self, k: int) -> None:
         under_way = sum(share for (study, _), share in self._shares.items() if study == k)
