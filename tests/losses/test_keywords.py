@@ -43,10 +43,12 @@ MEANT = {
 @pytest.mark.parametrize("name", [*MEANT])
 def test_a_name_of_the_field_is_answered_with_ours(name: str) -> None:
     meant = MEANT[name].replace("_", "[-_]")
-    with pytest.raises(InputError, match=rf"'{name}'; did you mean [^?]*\b{meant}\b"):
-        if meant == "lr":
-            gcl_hard.evaluate("gin", "MUTAG", learning_rate=0.1)
-        contrastive_loss("hucl", **{name: 0.1})
+    options: dict[str, Any] = {name: 0.1}
+    with pytest.raises(InputError, match=rf"'{name}'; did you mean [^?]*\b{meant}"):
+        gcl_hard.evaluate("gin", "MUTAG", **options)
+    if meant != "lr":
+        with pytest.raises(InputError, match=rf"'{name}'; did you mean [^?]*\b{meant}\b"):
+            contrastive_loss("hucl", **options)
     flag = name.replace("_", "-")
     with pytest.raises(InputError, match=rf"--{flag}; did you mean [^?]*--{meant}"):
         parse_bench([f"--{flag}", "0.1"])
