@@ -10,8 +10,6 @@ from gcl_hard.commands.datasets import DEFAULT
 from gcl_hard.commands.parser import (
     METHODS_ALONE,
     Parser,
-    defaults_of,
-    print_config,
     public_command,
     read_settings,
 )
@@ -59,16 +57,10 @@ def parse_tune(arguments: Sequence[str]) -> TuneOptions:
     domain, stated, typed = read_settings(tune_parser, arguments)
     from gcl_hard.tuning.options import tune_options, warn_of_untried
 
-    printing, config = stated.pop("print_config", False), CONFIGS[domain]
-    named = {"domain": stated.pop("domain")} if "domain" in stated else {}
-    settings = {name: stated.pop(name) for name in defaults(config) if name in stated}
+    stated.pop("domain", None)
+    settings = {name: stated.pop(name) for name in defaults(CONFIGS[domain]) if name in stated}
     options = tune_options(domain, settings, **stated)
     warn_of_untried(options, {name: settings[name] for name in typed if name in settings})
-    if printing:
-        searched = {dimension.name for dimension in options.search_space.dimensions}
-        usual = defaults(config) | {**experiment_of(config).search_defaults}
-        usual = {name: value for name, value in usual.items() if name not in searched}
-        print_config(named | usual | defaults_of(SearchOptions) | settings | stated)
     return options
 
 
