@@ -17,6 +17,9 @@ from typing import Any
 class GclHardError(Exception):
     """Base of every error this package raises on purpose."""
 
+    status = 2
+    """Exit status of a command that it ends."""
+
 
 class InputError(GclHardError, ValueError):
     """An unusable argument, file or data set; the message says what would be accepted."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,19 +65,13 @@ def search(
     prepared = PreparedSearch.of(options)
     lines = protocol_lines([prepared.config])
     console.print("\n".join(lines), style="dim", highlight=False)
-    url = prepared.url
-    if options.report_only:
-        with reachable(url):
-            studies = prepared.studies(opened(url, create=False))
-    else:
-        with (
-            exclusive(url), reachable(url),
-            opened_log(options.log or (), options.output, logger) as log,
-        ):  # fmt: skip
-            storage = opened(url)
-            studies = prepared.studies(storage)
-            _logged(prepared, log).run(studies, storage, console)
-    with reachable(url):
+    url, reading = prepared.url, options.report_only
+    with reachable(url), nullcontext() if reading else exclusive(url):
+        storage = opened(url, create=not reading)
+        studies = prepared.studies(storage)
+        if not reading:
+            with opened_log(options.log or (), options.output, logger) as log:
+                _logged(prepared, log).run(studies, storage, console)
         base, first = prepared.options.base, prepared.metric
         findings = tuple(Finding.of(study, base, first) for study in studies)
         result = SearchResult(findings, options.trials, prepared.facts(studies[0]), prepared)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -72,17 +71,17 @@ def tune(options: TuneOptions, arguments: Sequence[str]) -> int:
         arguments: arguments of the command line, which the page shows.
 
     Returns:
-        Exit status: 0, or 1 if no trial has a score.
+        Exit status 0.
 
     Raises:
         InputError: for anything wrong with data, space, storage or folders, before training.
+        AllFailed: if no trial has a score; the exit status is 1 then.
     """
     from rich.console import Console
 
     from gcl_hard.commands.study import search
     from gcl_hard.experiments import processes
     from gcl_hard.reports.study import terminal
-    from gcl_hard.tuning.result import AllFailed
 
     if processes.started():
         raise InputError(
@@ -90,11 +89,7 @@ def tune(options: TuneOptions, arguments: Sequence[str]) -> int:
             "--scheduler use more"
         )
     console = Console()
-    try:
-        result, written = search(options, console, public_command(arguments, "gcl_hard.tune"))
-    except AllFailed as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    result, written = search(options, console, public_command(arguments, "gcl_hard.tune"))
     console.print(terminal(result), highlight=False)
     line = f"results: {', '.join(map(str, written))}"
     console.print(line, highlight=False, markup=False, soft_wrap=True)

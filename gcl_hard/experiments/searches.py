@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from gcl_hard.errors import InputError, check_at_least, check_number, check_option
 from gcl_hard.experiments.options import ExecutionOptions
@@ -64,8 +64,9 @@ class SearchOptions(ExecutionOptions):
     recipe: str = "paper"
     trials: int = 64
     minutes: float | None = None
-    sampler: SamplerName = "tpe"
-    pruner: PrunerName = "none"
+    sampler: SamplerName | Any = "tpe"
+    """Its name, or from Python the user's own."""
+    pruner: PrunerName | Any = "none"
     metric: str | None = None
     inner_folds: int = 1
     outer_folds: int = 1
@@ -89,6 +90,7 @@ class SearchOptions(ExecutionOptions):
             raise InputError(f"seed must be a whole number from 0 to 2**32 - 1, got {self.seed}")
         if self.metric is not None and (not isinstance(self.metric, str) or not self.metric):
             raise InputError(f"metric must be the name of one, such as f1_macro, got {self.metric}")
-        check_option("sampler", self.sampler, get_args(SamplerName))
-        check_option("pruner", self.pruner, get_args(PrunerName))
+        for kind, names in (("sampler", SamplerName), ("pruner", PrunerName)):
+            if isinstance(choice := getattr(self, kind), str):  # else the user's own, from Python
+                check_option(kind, choice, get_args(names))
         check_report(self.report, ".md")

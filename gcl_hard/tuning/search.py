@@ -171,15 +171,15 @@ class PreparedSearch:
         direction = StudyDirection.MAXIMIZE if higher else StudyDirection.MINIMIZE
         for k, name in enumerate(self.names):
             stored, identity = StudyStorage(self.url, name, storage), self.identity(k)
+            parts = options.sampler, options.pruner
+            parts = copy.deepcopy(parts) if k else parts  # the user's own
             if options.report_only:
                 studies.append(stored.existing(identity, direction=direction))
                 continue
             studies.append(stored.join(
                 identity, options.search_space.grid_of(options.base), direction=direction,
-                sampler=(options.own_sampler if k == 0 else copy.deepcopy(options.own_sampler))
-                or sampler(options.sampler, options.seed + k),
-                pruner=(options.own_pruner if k == 0 else copy.deepcopy(options.own_pruner))
-                or pruner(options.pruner, options.inner, self.config.epochs),
+                sampler=sampler(parts[0], options.seed + k),
+                pruner=pruner(parts[1], options.inner, self.config.epochs),
             ))  # fmt: skip
         return studies
 
@@ -194,9 +194,9 @@ class PreparedSearch:
             "settings": settings, "space": self._space(), "digest": self.objective.digest,
             "inner": outer.part.name(options.inner),
             "outer": f"part {k + 1}, {outer.name(options.outer_folds)}",
-            "sampler": _class_name(options.own_sampler) or options.sampler,
-            "pruner": _class_name(options.own_pruner) or options.pruner, "seed": options.seed,
-            "encoder": self._encoder, "metric": None if self.metric == ACCURACY else self.metric,
+            "sampler": _name(options.sampler), "pruner": _name(options.pruner),
+            "seed": options.seed, "encoder": self._encoder,
+            "metric": None if self.metric == ACCURACY else self.metric,
         }  # fmt: skip
 
     @property
@@ -274,9 +274,9 @@ class PreparedSearch:
         return runnable(candidate.config).fit(candidate.config, data, context, seed).eval()
 
 
-def _class_name(part: object | None) -> str | None:
-    """Name of the class of the user's own sampler or pruner."""
-    return None if part is None else type(part).__name__
+def _name(part: object) -> str:
+    """Name of a sampler or pruner; of the user's own that of its class."""
+    return part if isinstance(part, str) else type(part).__name__
 
 
 @dataclass(eq=False)
@@ -415,11 +415,10 @@ class _Driver:
         try:
             options.search_space.draw(trial, options.base)
         except ValueError as error:
-            if options.own_sampler is None:
+            if isinstance(options.sampler, str):
                 raise
             raise InputError(
-                f"sampler {_class_name(options.own_sampler)} cannot draw settings of this space: "
-                f"{error}"
+                f"sampler {_name(options.sampler)} cannot draw settings of this space: {error}"
             ) from error
         return trial
 
