@@ -7,8 +7,8 @@ from typing import Any
 
 import optuna
 import pytest
-import yaml
 import torch
+import yaml
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.study import MaxTrialsCallback
 
