@@ -17,6 +17,9 @@ from typing import Any
 class GclHardError(Exception):
     """Base of every error this package raises on purpose."""
 
+    status = 2
+    """Exit status of a command that it ends."""
+
 
 class InputError(GclHardError, ValueError):
     """An unusable argument, file or data set; the message says what would be accepted."""
@@ -34,8 +37,15 @@ class MissingExtraError(GclHardError, ImportError):
     """An optional dependency is missing; the message is the command that installs it."""
 
 
-OTHER_NAMES = {"tau": ("temperature", "threshold"), "tau_plus": ("class_prior",)}
-"""Other names of settings that are not close in spelling."""
+THRESHOLDS = ("threshold", "threshold_start", "threshold_end")
+OTHER_NAMES = {
+    "tau": ("temperature", *THRESHOLDS),
+    "t": ("temperature",), "gamma": ("temperature",), "l": THRESHOLDS, "margin": THRESHOLDS,
+    "tau_plus": ("class_prior",), "prior": ("class_prior",), "m": ("weight",),
+    "alpha": ("beta",), "hardness_strength": ("beta",), "learning_rate": ("lr",),
+    "max_epochs": ("epochs",), "bs": ("batch_size",), "timeout": ("minutes",),
+}  # fmt: skip
+"""Other names of settings in the field, which are not close in spelling."""
 
 
 def nearest(got: str, options: Iterable[str], n: int = 3) -> list[str]:

@@ -8,20 +8,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gcl_hard.commands.datasets import DEFAULT
-from gcl_hard.commands.options import BenchOptions, bench_configs, shortened
-from gcl_hard.commands.parser import (
-    Parser,
-    defaults_of,
-    print_config,
-    public_command,
-    read_settings,
-)
+from gcl_hard.commands.options import BenchOptions, all_values, bench_configs, shortened
+from gcl_hard.commands.parser import Parser, defaults_of, public_command, read_settings
 from gcl_hard.errors import InputError, check_at_least
 from gcl_hard.experiments.domains import CONFIGS
 from gcl_hard.experiments.experiment import RunOptions
 from gcl_hard.experiments.presets import Preset, preset
 from gcl_hard.experiments.registry import experiment_of
-from gcl_hard.experiments.settings import HEAD, Domain, RunConfig, defaults, flag, known
+from gcl_hard.experiments.settings import HEAD, Domain, RunConfig, flag, known
 from gcl_hard.experiments.values import warn_of_unread
 from gcl_hard.files.io import write_json
 
@@ -61,30 +55,22 @@ def parse_bench(arguments: Sequence[str]) -> BenchOptions:
         InputError: for anything that cannot be run; names the flag and the nearest ones.
     """
     domain, stated, typed = read_settings(bench_parser, arguments)
-    printing, config = stated.pop("print_config", False), CONFIGS[domain]
-    options, run = defaults_of(BenchOptions), defaults_of(RunOptions)
-    listed = [name for name, field in known(config).items() if field.setting.several]
-    values: dict[str, Any] = dict(options)
-    for name, default in defaults(config).items():
-        values[name] = (default,) if name in listed else default
+    config, options = CONFIGS[domain], defaults_of(BenchOptions)
     table = preset(stated["table"]) if stated.get("table") else None
     quick: dict[str, Any] = {}
-    if table is not None:
-        values |= table.values
-        quick |= table.small if stated.get("small") else {}
+    if table is not None and stated.get("small"):
+        quick |= table.small
     quick |= experiment_of(config).quick if stated.get("quick") else {}
-    values |= quick | stated
-    values |= {name: (None,) for name in listed if values[name] is None}
+    usual = {**options, **(table.values if table else {})}
+    values = all_values(config, usual | quick | stated)
     _check_bench(values, stated, config, table)
     configs: list[RunConfig] = []
     if values["compact"] is None:
         configs = bench_configs(config, values, table, {*stated, *quick})
         warn_of_unread(configs, typed)
-    run_options = RunOptions(**{name: values[name] for name in run if name in values})
-    if printing:
-        print_config(values)
+    run = RunOptions(**{name: stated[name] for name in defaults_of(RunOptions) if name in stated})
     options = {name: values[name] for name in options}
-    return BenchOptions(configs=tuple(dict.fromkeys(configs)), run=run_options, **options)
+    return BenchOptions(configs=tuple(dict.fromkeys(configs)), run=run, **options)
 
 
 def _check_bench(

@@ -59,6 +59,7 @@ def embed(  # type: ignore[misc]
     jobs: int = 1,
     threads: int | None = None,
     force: bool = False,
+    progress: bool = True,
 ) -> Embeddings | Path:
     """Embeddings of graphs, their nodes, nodes of one graph, molecules or images, with their names.
 
@@ -88,6 +89,7 @@ def embed(  # type: ignore[misc]
         jobs: processes that parse SMILES.
         threads: CPU threads; those of PyTorch if None.
         force: whether a file of another model, or of other data, is replaced.
+        progress: whether notes on the data and progress are shown, of an ``output``.
 
     Returns:
         The embeddings, with ``ids``; ``columns`` has what else rows are called, such as ``node`` of
@@ -119,6 +121,9 @@ def embed(  # type: ignore[misc]
     items = items_of(trained, data, reading, execution)
     if path is None:
         return embed_items(items, trained.digest)
+    if not progress:
+        embed_to_file(items, trained.digest, path, force=force)
+        return path
     for note in items.notes:
         print(note, file=sys.stderr)
     if duplicates := repeated(items.columns["id"]) if len(items.columns) == 1 else 0:
@@ -167,7 +172,7 @@ def embed_parser() -> Parser:
         help="a folder of images, a CSV of SMILES, a set by its name or path, or module:name of "
         "your graphs",
     )  # fmt: skip
-    parser.add_options("embedding", embed, {"model", "trust"}, output=OUTPUT)
+    parser.add_options("embedding", embed, {"model", "trust", "progress"}, output=OUTPUT)
     return parser
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast, get_origin
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +16,7 @@ from torch import nn
 from gcl_hard.commands.datasets import DEFAULT, domain_of, domains_of_objects, named_paths
 from gcl_hard.commands.encoders import encoders_of, read_encoders
 from gcl_hard.commands.execute import execute
-from gcl_hard.commands.options import BenchOptions, bench_configs
+from gcl_hard.commands.options import BenchOptions, all_values, bench_configs
 from gcl_hard.errors import GclHardError, InputError, check_option
 from gcl_hard.experiments.custom import (
     EncoderMaker,
@@ -151,9 +150,11 @@ def evaluate(
     config_class = _config_class(graphs, data_dir)
     experiment = experiment_of(config_class)
     beside = experiment.usual_baselines if baselines is None else baselines
-    values = _settings(config_class, settings) | {
-        "method": (*_as_tuple(method), *_as_tuple(beside))
-    }
+    for setting in settings:
+        if setting not in defaults(config_class):
+            raise unknown_setting(setting, config_class)
+    values = {"table": None, "recipe": "paper"} | all_values(config_class, settings)
+    values["method"] = (*_as_tuple(method), *_as_tuple(beside))
     estimates = known(config_class)["protocol"].usual({"method": config_class.baselines[0]})
     values["protocol"] = _as_tuple(estimates if protocol is None else protocol)
     if not values["method"]:
@@ -232,21 +233,6 @@ def _where(name: str, data_dir: str | Path | None) -> dict[str, Any]:
     return stated | named_paths(stated)
 
 
-def _settings(config_class: type[RunConfig], stated: Mapping[str, Any]) -> dict[str, Any]:
-    """All settings of a domain; those that take several values as tuples."""
-    usual = defaults(config_class)
-    for name in stated:
-        if name not in usual:
-            raise unknown_setting(name, config_class)
-    values: dict[str, Any] = {"table": None, "recipe": "paper", **usual, **stated}
-    for name, field in known(config_class).items():
-        if field.setting.several and not isinstance(values[name], list | tuple):
-            values[name] = (values[name],)
-        if field.setting.several and get_origin(field.kinds[0]) is tuple:  # a text joins parts by +
-            values[name] = tuple((x,) if isinstance(x, str) else x for x in values[name])
-    return values
-
-
 @dataclass(frozen=True, repr=False)
 class Evaluation:
     """Results of :func:`evaluate`.
@@ -278,9 +264,10 @@ class Evaluation:
         from gcl_hard.reports import tables
         from gcl_hard.reports.rows import rows
 
-        console = Console(file=io.StringIO(), width=100)
-        console.print(tables.terminal(rows(self.results)))
-        return cast("io.StringIO", console.file).getvalue().rstrip()
+        console = Console(width=100, force_terminal=False)
+        with console.capture() as captured:
+            console.print(tables.terminal(rows(self.results)))
+        return captured.get().rstrip()
 
     def plot(self, path: str | Path | None = None, *, protocol: str | None = None) -> Any:
         """Mean scores with 95 % intervals, as on a page.

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_origin
 
 from gcl_hard.errors import InputError, unknown
 from gcl_hard.experiments.domains import groups_of
@@ -89,6 +89,17 @@ def shortened(options: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in options.items()
         if name.startswith("select_") and value is not None
     }
+
+
+def all_values(config: type[RunConfig], stated: Mapping[str, Any]) -> dict[str, Any]:
+    """Stated values and defaults of all settings; those that take several values as tuples."""
+    values = {**defaults(config), **stated}
+    for name, field in known(config).items():
+        if field.setting.several and not isinstance(values[name], list | tuple):
+            values[name] = (values[name],)
+        if field.setting.several and get_origin(field.kinds[0]) is tuple:  # a text joins parts by +
+            values[name] = tuple((x,) if isinstance(x, str) else x for x in values[name])
+    return values
 
 
 def bench_configs(

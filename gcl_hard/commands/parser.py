@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import json
 import re
 import shlex
 from collections.abc import Callable, Container, Mapping, Sequence
@@ -140,6 +141,7 @@ class Parser(RaisingParser):
         self.config, self.full = config, full
         self.data = data or (config.domain if config else "")
         self.readers: dict[str, Callable[[Any], Any]] = {}
+        self.defaults: dict[str, Any] = {}
         self.elsewhere: dict[str, str] = {}
         add_version(self)
         if config is not None:
@@ -147,7 +149,7 @@ class Parser(RaisingParser):
                 "--config", action="append", metavar="FILE", help="YAML file with any of these"
             )
             self.add_argument(
-                "--print-config", action="store_true", help="print the settings as YAML, and exit"
+                "--print-config", action="store_true", help="print them as YAML, and exit"
             )
 
     def add_domain(self) -> None:
@@ -166,6 +168,7 @@ class Parser(RaisingParser):
     ) -> None:
         """Add a flag; without it on the command line its value is absent after parsing."""
         read = self.readers[name] = reader(kind, several=several)
+        self.defaults[name] = default
         if default is not None and default is not False and text is not argparse.SUPPRESS:
             text += f" (default: {_written(default)})"
         more: dict[str, Any] = {"type": read, "metavar": _metavar(kind, several)}
@@ -244,18 +247,28 @@ class Parser(RaisingParser):
         if surplus:
             raise self._unknown(surplus[0].partition("=")[0])
         typed, values = vars(namespace), dict[str, Any]()
+        printing = typed.pop("print_config", False)
         for path in map(Path, typed.pop("config", ())):
             content = read_yaml(path)
-            if not isinstance(content, dict):
+            if content is not None and not isinstance(content, dict):
                 raise InputError(f"{path} as --config has settings, got {content!r}")
-            for name, value in content.items():
+            for name, value in (content or {}).items():
                 if name not in self.readers:
                     raise InputError(f"{path}: {self._unknown(f'--{name}')}")
                 try:
                     values[name] = self.readers[name](value)
                 except BadValueError as error:
                     raise InputError(f"{path}: {name}: {error}") from None
+        if printing:
+            self._print_config(values | typed)
         return values | typed, typed
+
+    def _print_config(self, values: Mapping[str, Any]) -> NoReturn:
+        """Print values as YAML that ``--config`` reads, with defaults as comments, and exit."""
+        for name, default in {**self.defaults, **values}.items():
+            written = json.dumps(values.get(name, default), ensure_ascii=False, default=str)
+            print(f"{'' if name in values else '# '}{name}: {written}")
+        raise SystemExit(0)
 
     def _unknown(self, word: str) -> InputError:
         name = word.lstrip("-").replace("-", "_")
@@ -290,16 +303,6 @@ def _written(default: Any) -> str:
     if isinstance(default, bool):
         return str(default).lower()
     return f"{default:g}" if isinstance(default, float) else str(default)
-
-
-def print_config(values: Mapping[str, Any]) -> NoReturn:
-    """Print values as YAML that ``--config`` reads, and exit."""
-    import yaml
-
-    shown = {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
-    shown = {k: str(v) if isinstance(v, Path) else v for k, v in shown.items()}
-    print(yaml.safe_dump(shown, sort_keys=False), end="")
-    raise SystemExit(0)
 
 
 def data_named(arguments: Sequence[str]) -> dict[str, Any]:

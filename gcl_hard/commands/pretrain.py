@@ -9,13 +9,7 @@ from typing import Any
 from torch import nn
 
 from gcl_hard.commands.encoders import model_of_file
-from gcl_hard.commands.parser import (
-    METHODS_ALONE,
-    Parser,
-    data_named,
-    defaults_of,
-    print_config,
-)
+from gcl_hard.commands.parser import METHODS_ALONE, Parser, data_named, defaults_of
 from gcl_hard.core.extras import check_extra
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.custom import EncoderMaker, UserParts
@@ -72,17 +66,13 @@ def parse_pretrain(arguments: Sequence[str]) -> PretrainOptions:
     named = data_named(arguments)
     config = _config_of(",".join(named.get("dataset", ())), named.get("data_dir"))
     stated, typed = pretrain_parser(config, "all" in arguments).parse(arguments)
-    printing = stated.pop("print_config", False)
-    options, values = _options(stated, typed)
-    if printing:
-        print_config(values)
-    return options
+    return _options(stated, typed)
 
 
 def _options(
     stated: Mapping[str, Any], typed: Container[str] | None = None, **user_objects: Any
-) -> tuple[PretrainOptions, dict[str, Any]]:
-    """The options of a command, and all values that are read.
+) -> PretrainOptions:
+    """The options of a command.
 
     Args:
         stated: settings and options by name.
@@ -90,24 +80,20 @@ def _options(
         **user_objects: logger and parts of the user's own.
     """
     config = _config_of(stated.get("dataset"), stated.get("data_dir"))
-    pretraining, options = experiment_of(config).pretraining, defaults_of(PretrainOptions)
-    options = {name: options[name] for name in options if name not in ("source", *NO_FLAGS)}
-    usual = {n: v for n, v in defaults(config).items() if n not in pretraining.unread}
-    usual |= {**pretraining.settings}
-    for name in stated:
-        if name in pretraining.unread and name not in options:
+    pretraining = experiment_of(config).pretraining
+    options = {*defaults_of(PretrainOptions)} - {"source", *NO_FLAGS}
+    usual = {**defaults(config), **pretraining.settings}
+    settings = {name: value for name, value in stated.items() if name not in options}
+    for name in settings:
+        if name in pretraining.unread:
             raise InputError(f"{flag(name)} is not read by pre-training: leave it out")
-        if name not in usual and name not in options:
+        if name not in usual:
             raise unknown_setting(name, config, options)
-    settings = {n: value for n, value in stated.items() if n in usual and n not in options}
-    rest = {name: value for name, value in stated.items() if name not in settings}
-    source = str((usual | settings)["dataset"])
+    source = str(stated.get("dataset", usual["dataset"]))
     read = config(**{**pretraining.settings, **settings, "dataset": PurePath(source).name})
     warn_of_unread([read], {n: v for n, v in settings.items() if typed is None or n in typed})
-    values = {n: v for n, v in (usual | options).items() if n not in pretraining.refused}
-    values = {n: v for n, v in values.items() if n in options or n not in pretraining.unread}
-    pretrain_options = PretrainOptions(config=read, source=source, **rest, **user_objects)
-    return pretrain_options, {**values, **stated}
+    rest = {name: value for name, value in stated.items() if name in options}
+    return PretrainOptions(config=read, source=source, **rest, **user_objects)
 
 
 def pretrain_encoder(
@@ -187,7 +173,7 @@ def pretrain_encoder(
         stated["log"] = tuple(kind.strip() for kind in stated["log"].split(","))
     if encoder is not None:
         stated["encoder"] = encoder if maker is None else parts.add(maker)
-    options, _ = _options(stated, parts=parts, logger=logger)
+    options = _options(stated, parts=parts, logger=logger)
     _run(options)
     return model_of_file(options.output, maker, fold=None).encoder
 

@@ -32,15 +32,15 @@ def run_command(command: Callable[[], int], *, stopped: Callable[[], str]) -> in
         stopped: returns the message to print after a Ctrl-C that has none.
 
     Returns:
-        The exit status: 2 for an error of this package or of the system; 1 for any other, whose
-        traceback is in a file that is named; 130 after Ctrl-C, 143 after SIGTERM, which does what
-        Ctrl-C does.
+        The exit status: that of an error of this package, or 2, also of the system; 1 for any
+        other, whose traceback is in a file that is named; 130 after Ctrl-C, 143 after SIGTERM,
+        which does what Ctrl-C does.
     """
     with steady_console(), our_warnings(), terminated_as_interrupted() as termination:
         try:
             return command()
         except (GclHardError, OSError) as error:
-            return _failed(str(error), 2)
+            return _failed(str(error), getattr(error, "status", 2))
         except KeyboardInterrupt as stop:
             print(f"\n{str(stop) or stopped()}", file=sys.stderr)
             return TERMINATED if termination.came else STOPPED

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,19 +65,13 @@ def search(
     prepared = PreparedSearch.of(options)
     lines = protocol_lines([prepared.config])
     console.print("\n".join(lines), style="dim", highlight=False)
-    url = prepared.url
-    if options.report_only:
-        with reachable(url):
-            studies = prepared.studies(opened(url, create=False))
-    else:
-        with (
-            exclusive(url), reachable(url),
-            opened_log(options.log or (), options.output, logger) as log,
-        ):  # fmt: skip
-            storage = opened(url)
-            studies = prepared.studies(storage)
-            _logged(prepared, log).run(studies, storage, console)
-    with reachable(url):
+    url, reading = prepared.url, options.report_only
+    with reachable(url), nullcontext() if reading else exclusive(url):
+        storage = opened(url, create=not reading)
+        studies = prepared.studies(storage)
+        if not reading:
+            with opened_log(options.log or (), options.output, logger) as log:
+                _logged(prepared, log).run(studies, storage, console)
         base, first = prepared.options.base, prepared.metric
         findings = tuple(Finding.of(study, base, first) for study in studies)
         result = SearchResult(findings, options.trials, prepared.facts(studies[0]), prepared)
@@ -105,6 +100,7 @@ def study(
     space: str | Path | Mapping[str, Any] | None = None,
     encoder: EncoderMaker | str | None = None,
     trials: int = 64,
+    minutes: float | None = None,
     sampler: SamplerName | BaseSampler = "tpe",
     pruner: PrunerName | BasePruner = "none",
     callbacks: Sequence[Callback] = (),
@@ -149,6 +145,8 @@ def study(
             ``(x, edge_index, batch) -> (nodes [N, d], graphs [G, d])`` with an ``out_dim``; or
             ``"module:Name"`` of it. For images ``"resnet50"`` or ``"resnet18"``.
         trials: trials of each study, ≥ 1.
+        minutes: > 0, after which no trial begins, counted anew by each call; the best trial so far
+            is then scored on the outer part. None for no end.
         sampler: ``"tpe"``, ``"cmaes"``, ``"random"``, or a sampler of Optuna; one that has tried
             all ends the search.
         pruner: ``"none"``, ``"median"`` or ``"hyperband"`` (by epochs), ``"wilcoxon"`` (by folds),
@@ -211,8 +209,8 @@ def study(
             raise unknown_setting(key, CONFIGS[domain], inspect.signature(study).parameters)
     options = tune_options(
         domain, stated, usual={"dataset": name, "method": method}, space=space, encoder=encoder,
-        recipe=recipe, metric=metric, callbacks=tuple(callbacks), trials=trials, sampler=sampler,
-        pruner=pruner, inner_folds=inner_folds, outer_folds=outer_folds,
+        recipe=recipe, metric=metric, callbacks=tuple(callbacks), trials=trials, minutes=minutes,
+        sampler=sampler, pruner=pruner, inner_folds=inner_folds, outer_folds=outer_folds,
         ensemble_size=ensemble_size, jobs=jobs, scheduler=scheduler, seed=seed, storage=storage,
         study_name=study_name, output=Path(output), report=as_path(report), device=device,
         data_dir=as_path(data_dir), threads=threads, graphs=graphs,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -10,8 +9,6 @@ from gcl_hard.commands.datasets import DEFAULT
 from gcl_hard.commands.parser import (
     METHODS_ALONE,
     Parser,
-    defaults_of,
-    print_config,
     public_command,
     read_settings,
 )
@@ -59,16 +56,10 @@ def parse_tune(arguments: Sequence[str]) -> TuneOptions:
     domain, stated, typed = read_settings(tune_parser, arguments)
     from gcl_hard.tuning.options import tune_options, warn_of_untried
 
-    printing, config = stated.pop("print_config", False), CONFIGS[domain]
-    named = {"domain": stated.pop("domain")} if "domain" in stated else {}
-    settings = {name: stated.pop(name) for name in defaults(config) if name in stated}
+    stated.pop("domain", None)
+    settings = {name: stated.pop(name) for name in defaults(CONFIGS[domain]) if name in stated}
     options = tune_options(domain, settings, **stated)
     warn_of_untried(options, {name: settings[name] for name in typed if name in settings})
-    if printing:
-        searched = {dimension.name for dimension in options.search_space.dimensions}
-        usual = defaults(config) | {**experiment_of(config).search_defaults}
-        usual = {name: value for name, value in usual.items() if name not in searched}
-        print_config(named | usual | defaults_of(SearchOptions) | settings | stated)
     return options
 
 
@@ -80,17 +71,17 @@ def tune(options: TuneOptions, arguments: Sequence[str]) -> int:
         arguments: arguments of the command line, which the page shows.
 
     Returns:
-        Exit status: 0, or 1 if no trial has a score.
+        Exit status 0.
 
     Raises:
         InputError: for anything wrong with data, space, storage or folders, before training.
+        AllFailed: if no trial has a score; the exit status is 1 then.
     """
     from rich.console import Console
 
     from gcl_hard.commands.study import search
     from gcl_hard.experiments import processes
     from gcl_hard.reports.study import terminal
-    from gcl_hard.tuning.result import AllFailed
 
     if processes.started():
         raise InputError(
@@ -98,11 +89,7 @@ def tune(options: TuneOptions, arguments: Sequence[str]) -> int:
             "--scheduler use more"
         )
     console = Console()
-    try:
-        result, written = search(options, console, public_command(arguments, "gcl_hard.tune"))
-    except AllFailed as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    result, written = search(options, console, public_command(arguments, "gcl_hard.tune"))
     console.print(terminal(result), highlight=False)
     line = f"results: {', '.join(map(str, written))}"
     console.print(line, highlight=False, markup=False, soft_wrap=True)

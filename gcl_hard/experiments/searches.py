@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
-from gcl_hard.errors import InputError, check_at_least, check_option
+from gcl_hard.errors import InputError, check_at_least, check_number, check_option
 from gcl_hard.experiments.options import ExecutionOptions
 from gcl_hard.experiments.settings import LogKind
 from gcl_hard.experiments.values import check_report
@@ -39,6 +39,8 @@ class SearchOptions(ExecutionOptions):
             names of settings, such as temperature,lr; by the method if not given.
         recipe: defaults: paper, or best (ours).
         trials: complete or pruned trials of each study.
+        minutes: after which no trial begins, counted anew by each command; the best trial so far is
+            then scored on the outer part. No end if not given.
         sampler: tpe, cmaes (numbers only) or random.
         pruner: none, median or hyperband (by epochs), wilcoxon (by folds).
         metric: what trials are scored by, such as balanced_accuracy or f1_macro; that of the data
@@ -61,8 +63,10 @@ class SearchOptions(ExecutionOptions):
     space: str | None = None
     recipe: str = "paper"
     trials: int = 64
-    sampler: SamplerName = "tpe"
-    pruner: PrunerName = "none"
+    minutes: float | None = None
+    sampler: SamplerName | Any = "tpe"
+    """Its name, or from Python the user's own."""
+    pruner: PrunerName | Any = "none"
     metric: str | None = None
     inner_folds: int = 1
     outer_folds: int = 1
@@ -80,10 +84,13 @@ class SearchOptions(ExecutionOptions):
             value = getattr(self, name)
             if value is not None or name != "ensemble_size":
                 check_at_least(name.replace("_", "-"), value, 0 if name == "seed" else 1)
+        if self.minutes is not None:
+            check_number("minutes", self.minutes, above=0)
         if self.seed >= 2**32:
             raise InputError(f"seed must be a whole number from 0 to 2**32 - 1, got {self.seed}")
         if self.metric is not None and (not isinstance(self.metric, str) or not self.metric):
             raise InputError(f"metric must be the name of one, such as f1_macro, got {self.metric}")
-        check_option("sampler", self.sampler, get_args(SamplerName))
-        check_option("pruner", self.pruner, get_args(PrunerName))
+        for kind, names in (("sampler", SamplerName), ("pruner", PrunerName)):
+            if isinstance(choice := getattr(self, kind), str):  # else the user's own, from Python
+                check_option(kind, choice, get_args(names))
         check_report(self.report, ".md")

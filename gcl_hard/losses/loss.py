@@ -207,6 +207,8 @@ class ContrastiveLoss(nn.Module):
         temperature = 0.5 if temperature is None else temperature
         value = _value_of(temperature)
         self.sampler = sampler
+        self.method = "this loss"
+        """What messages call it; of :func:`contrastive_loss` the name of the method."""
         self.temperature = temperature
         """γ; under JSD of the hardening alone."""
         self.hardness_scale = hardness_scale
@@ -345,6 +347,8 @@ class ContrastiveLoss(nn.Module):
             if anchors is not None:
                 pairing = only(pairing, anchors)
         if pairing.n_anchors and self.positives == "view" and pairing.n_views == 1:
+            if use.needed_by is None and views.labels is not None:
+                raise InputError(f"{self.method} reads no labels; hscl takes (z, labels)")
             raise InputError('one view has no other: give a second, or positives="class"')
         return self._compute(pairing)
 

@@ -241,7 +241,9 @@ def contrastive_loss(
     )
     incomplete = loss_options.get("unknown") is not None
     prior = _class_prior(row, class_prior, incomplete=incomplete)
-    return ContrastiveLoss(sampler, positives=positives, class_prior=prior, **loss_options)
+    loss = ContrastiveLoss(sampler, positives=positives, class_prior=prior, **loss_options)
+    loss.method = row.name
+    return loss
 
 
 def _hardening(kind: HardeningKind, values: Mapping[str, Any]) -> Hardening:

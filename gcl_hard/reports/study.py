@@ -97,6 +97,7 @@ def numbers(result: SearchResult) -> DataFrame:
         again = max(finding.n_outer for finding in result.findings)
         basis = [f"best of {again} scored there"] * (again > 1) + _part(result, "outer")
         size = [f"{abs(result.optimism) / error:.1f} standard errors"] if error else []
+        size += ["no sign of optimism"] * (result.optimism <= 0)
         rows += [
             (f"outer {score_name}", basis, score(result.outer, metric_name), outer),
             ("optimism", size, f"{metric.difference(result.optimism)} {metric.points}", error),

@@ -70,8 +70,6 @@ class TuneOptions(SearchOptions):
         graphs: the user's own set, or None.
         graphs_name: its ``module:name``, if it was given by name.
         callbacks: called with study and trial after each trial, as Optuna's.
-        own_sampler: an object in place of the named one.
-        own_pruner: likewise.
     """
 
     base: Base
@@ -79,8 +77,6 @@ class TuneOptions(SearchOptions):
     graphs: Any = None
     graphs_name: str | None = None
     callbacks: tuple[Callback, ...] = ()
-    own_sampler: BaseSampler | None = None
-    own_pruner: BasePruner | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -111,16 +107,16 @@ class TuneOptions(SearchOptions):
     @property
     def steps(self) -> Steps:
         """Unit of the intermediate scores that the pruner needs."""
-        if self.own_pruner is None:
+        if isinstance(self.pruner, str):
             return STEPS[self.pruner]
-        if isinstance(self.own_pruner, NopPruner):
+        if isinstance(self.pruner, NopPruner):
             return "none"
-        by_folds = isinstance(self.own_pruner, WilcoxonPruner) or self.inner_folds > 1
+        by_folds = isinstance(self.pruner, WilcoxonPruner) or self.inner_folds > 1
         return "folds" if by_folds else "epochs"
 
     def _check_pruner(self) -> None:
         names = [dimension.name for dimension in self.search_space.dimensions]
-        steps = "none" if self.own_pruner is not None else self.steps
+        steps = self.steps if isinstance(self.pruner, str) else "none"
         if steps == "folds" and self.inner_folds != WILCOXON_FOLDS:
             raise InputError(
                 f"pruner wilcoxon compares inner folds: give --inner-folds {WILCOXON_FOLDS}, "
@@ -168,7 +164,7 @@ class TuneOptions(SearchOptions):
         if self.base.config.group_key is None:
             return 1  # they train one by one, and a crash loses only one
         share = 8 if device == "cpu" else 4  # a sampler learns between ensembles
-        if device != "cpu" and self.sampler == "random" and self.own_sampler is None:
+        if device != "cpu" and self.sampler == "random":
             share = 1  # except the random one
         return max(1, min(self.trials // share, LARGEST.get(device, 1)))
 
@@ -230,9 +226,6 @@ def tune_options(
     Raises:
         InputError: for anything that cannot be run; says what would be.
     """
-    for option in ("sampler", "pruner"):
-        if not isinstance(stated.get(option, ""), str):
-            stated[f"own_{option}"] = stated.pop(option)
     kind = CONFIGS[domain]
     experiment = experiment_of(kind)
     stated_settings = {**experiment.search_defaults, **(usual or {}), **settings}
@@ -344,14 +337,14 @@ class _Without:
     _get_trials = get_trials  # which samplers call
 
 
-def sampler(name: SamplerName, seed: int) -> BatchSampler:
-    """A sampler by name: tpe, cmaes or random.
+def sampler(choice: SamplerName | BaseSampler, seed: int) -> BaseSampler:
+    """A sampler by name: tpe, cmaes or random; or the user's own as it is.
 
     Args:
-        name: its name.
+        choice: its name, or the sampler.
         seed: seed of the study.
     """
-    return BatchSampler(partial(_sampler, name), seed)
+    return BatchSampler(partial(_sampler, choice), seed) if isinstance(choice, str) else choice
 
 
 def _sampler(name: SamplerName, seed: int) -> BaseSampler:
@@ -364,19 +357,21 @@ def _sampler(name: SamplerName, seed: int) -> BaseSampler:
         return TPESampler(seed=seed, n_startup_trials=STARTUP, constant_liar=True)
 
 
-def pruner(name: PrunerName, inner: Inner, epochs: int) -> BasePruner:
-    """A pruner by name.
+def pruner(choice: PrunerName | BasePruner, inner: Inner, epochs: int) -> BasePruner:
+    """A pruner by name; or the user's own as it is.
 
     Args:
-        name: none, median, hyperband or wilcoxon.
+        choice: none, median, hyperband or wilcoxon; or the pruner.
         inner: when trials have intermediate scores.
         epochs: epochs of a trial.
     """
+    if not isinstance(choice, str):
+        return choice
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExperimentalWarning)
-        if name == "median":
+        if choice == "median":
             return MedianPruner(n_startup_trials=STARTUP)
-        if name == "hyperband":
+        if choice == "hyperband":
             first, *_ = (*inner.report_epochs(epochs), epochs)
             return HyperbandPruner(min_resource=first, max_resource=epochs, reduction_factor=2)
-        return WilcoxonPruner() if name == "wilcoxon" else NopPruner()
+        return WilcoxonPruner() if choice == "wilcoxon" else NopPruner()

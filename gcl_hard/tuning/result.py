@@ -30,6 +30,8 @@ UNFINISHED = "the search is not over, or only its report was asked for"
 class AllFailed(GclHardError):  # noqa: N818
     """No trial has a score; the message counts the reasons."""
 
+    status = 1
+
 
 @dataclass(frozen=True)
 class Finding:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import time
 import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
@@ -41,6 +42,7 @@ from gcl_hard.tuning.storage import (
     fail,
     put_back,
     retry_orphans,
+    surplus,
     uninterrupted,
     url_of,
     waiting,
@@ -169,15 +171,15 @@ class PreparedSearch:
         direction = StudyDirection.MAXIMIZE if higher else StudyDirection.MINIMIZE
         for k, name in enumerate(self.names):
             stored, identity = StudyStorage(self.url, name, storage), self.identity(k)
+            parts = options.sampler, options.pruner
+            parts = copy.deepcopy(parts) if k else parts  # the user's own
             if options.report_only:
                 studies.append(stored.existing(identity, direction=direction))
                 continue
             studies.append(stored.join(
                 identity, options.search_space.grid_of(options.base), direction=direction,
-                sampler=(options.own_sampler if k == 0 else copy.deepcopy(options.own_sampler))
-                or sampler(options.sampler, options.seed + k),
-                pruner=(options.own_pruner if k == 0 else copy.deepcopy(options.own_pruner))
-                or pruner(options.pruner, options.inner, self.config.epochs),
+                sampler=sampler(parts[0], options.seed + k),
+                pruner=pruner(parts[1], options.inner, self.config.epochs),
             ))  # fmt: skip
         return studies
 
@@ -192,9 +194,9 @@ class PreparedSearch:
             "settings": settings, "space": self._space(), "digest": self.objective.digest,
             "inner": outer.part.name(options.inner),
             "outer": f"part {k + 1}, {outer.name(options.outer_folds)}",
-            "sampler": _class_name(options.own_sampler) or options.sampler,
-            "pruner": _class_name(options.own_pruner) or options.pruner, "seed": options.seed,
-            "encoder": self._encoder, "metric": None if self.metric == ACCURACY else self.metric,
+            "sampler": _name(options.sampler), "pruner": _name(options.pruner),
+            "seed": options.seed, "encoder": self._encoder,
+            "metric": None if self.metric == ACCURACY else self.metric,
         }  # fmt: skip
 
     @property
@@ -272,9 +274,9 @@ class PreparedSearch:
         return runnable(candidate.config).fit(candidate.config, data, context, seed).eval()
 
 
-def _class_name(part: object | None) -> str | None:
-    """Name of the class of the user's own sampler or pruner."""
-    return None if part is None else type(part).__name__
+def _name(part: object) -> str:
+    """Name of a sampler or pruner; of the user's own that of its class."""
+    return part if isinstance(part, str) else type(part).__name__
 
 
 @dataclass(eq=False)
@@ -286,6 +288,7 @@ class _Driver:
     _trials: dict[tuple[int, int], Trial]
     beats: Heartbeats
     bars: StudyBars
+    _end_time: float = math.inf
     _stopping: set[int] = field(default_factory=set)
     _stopped: set[int] = field(default_factory=set)
     _groups: dict[Task, tuple[int, list[Candidate]]] = field(default_factory=dict)
@@ -315,8 +318,8 @@ class _Driver:
         for k, study in enumerate(self.studies):
             # Optuna's own stops nothing but study.optimize.
             study.stop = partial(self._stopping.add, k)  # type: ignore[method-assign]
+            retry_orphans(study, alone=not self.beats.needed)
             if not self.beats.needed:
-                retry_orphans(study)
                 self._stopping.discard(k)
             tried = [trial for trial in study.get_trials(deepcopy=False) if trial.params]
             # Samplers that try all settings once stop a search after its last trial.
@@ -324,20 +327,28 @@ class _Driver:
             if ends and tried and not waiting(study):
                 study.sampler.after_trial(study, tried[-1], tried[-1].state, tried[-1].values)
         self._stopped |= self._stopping
-        self._fill()
+        self._fill()  # whatever the minutes are, some trials are run
+        self._end_time = time.monotonic() + 60 * (self.search.options.minutes or math.inf)
         while True:
             for task in self._workers.completed():
                 self._ended(task)
                 self._fill()
             left = [study for k, study in enumerate(self.studies) if k not in self._stopped]
-            if all(TrialCounts.of(study).over(asked) for study in left):
+            unfinished = [study for study in left if not TrialCounts.of(study).over(asked)]
+            if not unfinished:
+                return
+            if self._time_is_over():
+                self.bars.time_is_over(unfinished)
                 return
             self._workers.wait(POLL)  # others score the last trials; if they die, this one does
             self._fill()
 
+    def _time_is_over(self) -> bool:
+        return time.monotonic() >= self._end_time
+
     def _fill(self) -> None:
         """Send a group of trials to each idle worker, of the first study that needs some."""
-        while len(self._groups) < self._workers.workers:
+        while len(self._groups) < self._workers.workers and not self._time_is_over():
             for k in range(len(self.studies)):
                 if k not in self._stopped and (candidates := self._ask(k)):
                     self._submit(k, candidates)
@@ -366,8 +377,12 @@ class _Driver:
                 return []
             if study.user_attrs.get(SCORED_ON) != self.search.environment:
                 study.set_user_attr(SCORED_ON, self.search.environment)
-            candidates = []
-            for trial in self._draw(k, n):
+            candidates, drawn = [], self._draw(k, n)
+            excess = surplus(study, options.trials) if self.beats.needed else ()
+            for trial in drawn:
+                if trial.number in excess:  # another driver has asked at the same moment
+                    put_back(study, self._trials.pop((k, trial.number)))
+                    continue
                 try:
                     candidates.append(options.base.candidate(trial.number, trial.params))
                 except InputError as error:
@@ -400,11 +415,10 @@ class _Driver:
         try:
             options.search_space.draw(trial, options.base)
         except ValueError as error:
-            if options.own_sampler is None:
+            if isinstance(options.sampler, str):
                 raise
             raise InputError(
-                f"sampler {_class_name(options.own_sampler)} cannot draw settings of this space: "
-                f"{error}"
+                f"sampler {_name(options.sampler)} cannot draw settings of this space: {error}"
             ) from error
         return trial
 
@@ -562,6 +576,15 @@ class StudyBars:
         """Show that a trial has ended."""
         self._shares.pop((k, number), None)
         self.show(k, counts)
+
+    def time_is_over(self, unfinished: Sequence[Study]) -> None:
+        """Say how far studies are that the time has ended, and how to go on."""
+        for study in unfinished:
+            done = TrialCounts.of(study).finished
+            self._print(
+                f"{study.study_name}: the minutes are over, and {done} of {self._asked} trials are "
+                f"done: the same command goes on"
+            )
 
     def _draw(self, k: int) -> None:
         under_way = sum(share for (study, _), share in self._shares.items() if study == k)

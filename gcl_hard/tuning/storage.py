@@ -209,10 +209,8 @@ def opened(url: str, *, create: bool = True) -> BaseStorage:
                     heartbeat_stale_trial_callback=_retry(),
                 )  # fmt: skip
             if url.startswith("journal:"):
-                journal = JournalStorage(JournalFileBackend(str(path)))  # reads it
-                if create:
-                    cut_torn_line(path)
-                return journal
+                check_journal(path, cut=create)
+                return JournalStorage(JournalFileBackend(str(path)))
             return _database(url, engine_kwargs={"connect_args": {"timeout": LOCK_SECONDS}})
     except InputError:
         raise
@@ -237,29 +235,36 @@ def _database(url: str, **options: Any) -> BaseStorage:
     raise AssertionError
 
 
-def cut_torn_line(path: Path) -> None:
-    """Cut off what a killed process or a full disk has left behind a journal's last line.
+def check_journal(path: Path, *, cut: bool) -> None:
+    """Name the line at which a journal is damaged, and cut off what a killed process or a full disk
+    has left behind its last line.
 
-    Optuna would glue its next entry to it, and could not read the journal any more.
+    Optuna names neither file nor line, and would glue its next entry to a torn line.
 
     Args:
-        path: a journal.
+        path: a journal; not there before the first search.
+        cut: whether a torn end is cut off, by a driver that holds the file.
 
     Raises:
-        ValueError: for a file without a whole line.
+        InputError: for a line that is no entry of a journal.
     """
-    content = path.read_bytes()
-    whole = content.rfind(b"\n") + 1
-    if whole == len(content):
-        return
-    if not whole:
-        raise ValueError("it has no whole line of a journal")
-    os.truncate(path, whole)
-    warnings.warn(
-        f"{path}: its last line was torn, as after a kill or a full disk, and "
-        f"{len(content) - whole} bytes are cut off",
-        stacklevel=2,
-    )
+    content = path.read_bytes() if path.exists() else b""
+    *lines, torn = content.split(b"\n")
+    for number, line in enumerate(lines or [torn] * bool(torn), 1):
+        with contextlib.suppress(ValueError):
+            if isinstance(json.loads(line), dict):
+                continue
+        raise InputError(
+            f"{path}, line {number}: damaged, no entry of a journal ({line[:40]!r}): restore the "
+            f"file from a copy, or give another --storage"
+        )
+    if torn and cut:
+        os.truncate(path, len(content) - len(torn))
+        warnings.warn(
+            f"{path}: its last line was torn, as after a kill or a full disk, and {len(torn)} "
+            f"bytes are cut off",
+            stacklevel=2,
+        )
 
 
 # Study identity
@@ -463,16 +468,23 @@ def _retry() -> RetryHeartbeatStaleTrialCallback:
         return RetryHeartbeatStaleTrialCallback(max_retry=TRIES - 1)
 
 
-def retry_orphans(study: Study) -> None:
-    """Fail and enqueue trials whose driver has died: in a locked file, all running ones."""
+def retry_orphans(study: Study, *, alone: bool = True) -> None:
+    """Fail and enqueue trials whose driver has died, and enqueue those that failed so alone.
+
+    Args:
+        study: study that a driver begins to work on.
+        alone: whether it is the only driver, as in a locked file: all running trials are orphans.
+    """
     trials, retry = study.get_trials(), _retry()
     repeated = {trial.user_attrs.get(AGAIN) for trial in trials}
     repeated |= {number for trial in trials for number in trial.system_attrs.get(RETRIES, ())}
     for trial in trials:
-        if trial.state == TrialState.RUNNING:
+        orphan = alone and trial.state == TrialState.RUNNING
+        # A driver may have died between Optuna's failing a stale trial and enqueuing it.
+        if (orphan or failure_of(trial) == INTERRUPTED) and trial.number not in repeated:
             # Enqueued before it fails: a driver that dies in between loses and repeats nothing.
-            if trial.number not in repeated:
-                retry(study, trial)
+            retry(study, trial)
+        if orphan:
             study.tell(trial.number, state=TrialState.FAIL)
 
 
@@ -485,6 +497,13 @@ def put_back(study: Study, trial: Trial) -> None:
             user_attrs=stored.user_attrs | {AGAIN: stored.number}, system_attrs=stored.system_attrs,
         ))  # fmt: skip
         fail(study, trial, INTERRUPTED)
+
+
+def surplus(study: Study, asked: int) -> set[int]:
+    """Numbers of the latest trials, finished or running, beyond those asked for."""
+    states = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.RUNNING)
+    trials = study.get_trials(deepcopy=False, states=states)
+    return {trial.number for trial in trials[asked:]}
 
 
 def waiting(study: Study) -> list[FrozenTrial]:

@@ -211,6 +211,9 @@ def test_new_nodes_are_read_into_the_columns_of_training(
         assert str(saved["data"]) == again.data
     assert embed(of_nodes, node_file("plain", x[:, order]), "-o", "y.npz") == 0
     assert says(capsys.readouterr().err, "columns", "no names", "order")
+    plain = gcl_hard.embed(of_nodes, "plain.npz", output="x.npz", progress=False)
+    assert plain.read_bytes() == Path("y.npz").read_bytes()
+    assert capsys.readouterr().err == ""
     with np.load("y.npz") as saved:
         assert np.abs(saved["embeddings"] - again.values).max() > 1e-3
     graph = nx.Graph(load_nodes("week2.npz").edge_index.T.tolist())

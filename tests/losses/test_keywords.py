@@ -9,7 +9,11 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
+import torch
 
+import gcl_hard
+from gcl_hard.commands.bench import parse_bench
+from gcl_hard.errors import InputError
 from gcl_hard.losses import ContrastiveLoss
 from gcl_hard.losses.keywords import LossOptions, OwnOptions, SeededOptions
 from gcl_hard.losses.methods import SETTINGS, contrastive_loss
@@ -28,6 +32,36 @@ def test_the_dictionaries_have_the_arguments_and_their_types() -> None:
     of_method = hints(contrastive_loss, "name", "options", "return")
     assert hints(SeededOptions) == of_loss | own | of_method
     assert hints(OptimisationOptions) == hints(Optimisation)
+
+
+MEANT = {
+    "tau": "temperature", "tau_plus": "class_prior", "l": "threshold", "alpha": "beta",
+    "learning_rate": "lr",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*MEANT])
+def test_a_name_of_the_field_is_answered_with_ours(name: str) -> None:
+    meant = MEANT[name].replace("_", "[-_]")
+    options: dict[str, Any] = {name: 0.1}
+    with pytest.raises(InputError, match=rf"'{name}'; did you mean [^?]*\b{meant}"):
+        gcl_hard.evaluate("gin", "MUTAG", **options)
+    if meant != "lr":
+        with pytest.raises(InputError, match=rf"'{name}'; did you mean [^?]*\b{meant}\b"):
+            contrastive_loss("hucl", **options)
+    flag = name.replace("_", "-")
+    with pytest.raises(InputError, match=rf"--{flag}; did you mean [^?]*--{meant}"):
+        parse_bench([f"--{flag}", "0.1"])
+
+
+def test_labels_for_a_loss_that_reads_none_name_the_one_that_does() -> None:
+    z, labels = torch.randn(6, 4, generator=torch.Generator().manual_seed(0)), torch.arange(6) % 2
+    for given in ((z, labels), ([z], labels), (z, None, labels)):
+        with pytest.raises(InputError, match=r"hucl\b.*\blabels\b.*\bhscl\b"):
+            contrastive_loss("hucl")(*given)
+    assert contrastive_loss("hscl")(z, labels) > 0
+    with pytest.raises(InputError, match=r"^(?!.*hscl)"):
+        contrastive_loss("hucl")(z)
 
 
 USES = """

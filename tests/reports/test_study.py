@@ -46,6 +46,9 @@ def test_three_numbers_with_their_errors() -> None:
     assert says(outer[1], 103, "graphs", "a hold-out of 30 %")
     assert optimism[2:] == ["+9.0 points", "8.2"]
     assert says(optimism[1], 1.1, "standard errors")
+    assert not says(optimism[1], "no sign")
+    *_, negative = texts(result_of(finding(searched(), outer=72.0)))
+    assert says(negative[1], "no sign of optimism")
 
 
 def test_without_sizes_there_are_no_errors() -> None:

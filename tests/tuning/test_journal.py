@@ -70,7 +70,7 @@ def test_a_torn_journal_that_is_only_read_stays_as_it_is(path: Path, torn: bytes
 
 
 @pytest.mark.parametrize("create", [True, False])
-@pytest.mark.parametrize("damaged", [HALF, b"3"])
+@pytest.mark.parametrize("damaged", [HALF, b"3", b"", b"\xff"])
 def test_a_damaged_journal_is_named_and_nothing_is_written(
     path: Path, damaged: bytes, *, create: bool
 ) -> None:
@@ -79,7 +79,7 @@ def test_a_damaged_journal_is_named_and_nothing_is_written(
     content = path.read_bytes()
     with pytest.raises(InputError) as caught:
         ours(path, create=create)
-    assert says(str(caught.value), str(path))
+    assert says(str(caught.value), str(path), "line 5")
     assert path.read_bytes() == content
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import optuna
@@ -125,6 +127,40 @@ def test_a_study_gets_the_asked_number_of_trials_in_groups(
         assert candidate.config.lr == trial.params["lr"]
         assert trial.value == formula(candidate)
     assert result.inner == max(map(formula, scorer.seen))
+
+
+def test_when_its_minutes_are_over_a_search_ends_and_goes_on_later(
+    scorer: Scorer,
+    searched: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    clock = [0.0]
+
+    def takes_a_minute(candidate: Candidate, report: Report) -> None:
+        clock[0] += 60
+
+    scorer.event = takes_a_minute
+    monkeypatch.setattr(search, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    result = searched(20, 2, minutes=5, progress=True)
+    assert states(tmp_path) == {COMPLETE: 6}  # the third group began before
+    assert result.inner == max(map(formula, scorer.seen))
+    assert result.outer == 50
+    assert says(capsys.readouterr().out, "study", 6, 20, "goes on")
+    searched(20, 2, minutes=1e-9)
+    assert states(tmp_path) == {COMPLETE: 8}
+    searched(20, 2, minutes=12, progress=True)
+    assert states(tmp_path) == {COMPLETE: 20}
+    assert not says(capsys.readouterr().out, "goes on")
+    undisturbed = searched(20, 2, study_name="undisturbed").study
+    assert rates(undisturbed) == rates(result.study)
+
+
+@pytest.mark.parametrize("minutes", [0, -1, math.nan])
+def test_minutes_are_above_zero(searched: Any, minutes: float) -> None:
+    with pytest.raises(InputError, match=r"\bminutes\b.*\b0\b"):
+        searched(2, minutes=minutes)
 
 
 def test_a_task_holds_neither_the_data_nor_the_place_of_its_study(

@@ -42,6 +42,7 @@ from gcl_hard.tuning.storage import (
     put_back,
     reachable,
     retry_orphans,
+    surplus,
     url_of,
     waiting,
 )
@@ -351,6 +352,26 @@ def test_orphans_fail_and_are_enqueued_once_more(study: optuna.Study) -> None:
     again = study.ask()
     assert again.suggest_float("beta", 0.1, 20) == orphan.params["beta"]
     assert 0.0 <= again.suggest_float("strength", 0.0, 1.0) <= 1.0  # which was not drawn yet
+
+
+def test_what_a_driver_failed_and_did_not_live_to_enqueue_is_enqueued(study: optuna.Study) -> None:
+    lost, other = left(study), left(study)
+    study.tell(lost, state=TrialState.FAIL)  # as Optuna does with a stale trial
+    fail(study, study.ask(), "diverged")
+    for _ in range(2):
+        retry_orphans(study, alone=False)
+        assert [trial.params for trial in waiting(study)] == [lost.params]
+        assert study.trials[other.number].state == TrialState.RUNNING  # another driver's
+
+
+def test_of_two_drivers_that_asked_at_once_the_later_one_gives_back(study: optuna.Study) -> None:
+    study.tell(study.ask(), 1.0)
+    fail(study, study.ask(), "diverged")
+    asked = [left(study) for _ in range(4)]
+    assert surplus(study, 5) == set()
+    assert surplus(study, 3) == {trial.number for trial in asked[2:]}
+    put_back(study, asked[3])
+    assert surplus(study, 3) == {asked[2].number}
 
 
 def test_settings_that_ended_three_drivers_are_not_tried_again(study: optuna.Study) -> None:
