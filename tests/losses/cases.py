@@ -149,22 +149,24 @@ def pair_weights(draw: Any, rows: int, columns: int) -> Any:
 def losses_of_views(draw: Any, admit: str) -> Case:
     """One to three views of items under any settings that go together, and what a loss is given.
 
-    ``admit`` may be ``debiased``: all others, less the share of the anchor's class.
+    ``admit`` may be ``debiased``: all others, less the share of the anchor's class; or ``halves``:
+    all others, where half of the scores are enough.
     """
-    n_items, n_views = draw(st.integers(2, 6)), draw(st.integers(1, 3))
-    n_extra = draw(st.sampled_from([0, 0, 3]))
-    objective = draw(st.sampled_from(["infonce", "infonce", "infonce", "jsd"]))
+    debiased, halves = admit == "debiased", admit == "halves"
+    admit = "others" if debiased or halves else admit
+    n_items, n_views = draw(st.integers(2, 6)), draw(st.integers(2 if halves else 1, 3))
+    n_extra = 0 if halves else draw(st.sampled_from([0, 0, 3]))
+    objective = "infonce" if halves else draw(st.sampled_from(["infonce"] * 3 + ["jsd"]))
     infonce = objective == "infonce"
     scale = None if infonce else draw(st.sampled_from(["rank", "anchor", "cosine", "batch-max"]))
-    debiased = admit == "debiased"
-    admit = "others" if debiased else admit
     hardening = draw(hardenings(elementwise=admit == "rest"))
-    if debiased:
+    if debiased or halves:
         hardening = Exponential(draw(st.sampled_from([0.5, 1.0])))
     if isinstance(hardening, MixturePosterior) and scale in ("rank", "anchor"):
         hardening = Uniform()
     of_sampler, of_loss, labels = draw(label_settings(n_items + n_extra, 6))
     positives = "class" if n_views == 1 else draw(st.sampled_from(["view", "class"]))
+    positives = "view" if halves else positives
     prior = None
     incomplete = admit == "others" or (admit == "other_labels" and "unknown" in of_loss)
     one_positive = infonce or (n_views == 2 and positives == "view")
@@ -184,7 +186,7 @@ def losses_of_views(draw: Any, admit: str) -> Case:
         )
     else:
         loss["hardness_scale"] = scale
-    weights = draw(pair_weights(n_items, n_items + n_extra))
+    weights = None if halves else draw(pair_weights(n_items, n_items + n_extra))
     seed = draw(st.integers(0, 999))
     z = [numbers(n_items, 3, seed=seed + 1000 * v) for v in range(n_views)]
     if draw(st.booleans()):
@@ -192,7 +194,7 @@ def losses_of_views(draw: Any, admit: str) -> Case:
     batch: dict[str, Any] = {}
     if n_extra:
         batch = {"candidates": numbers(n_extra, 3, seed=seed + 9999).requires_grad_()}
-    if scale != "batch-max" and draw(st.booleans()):
+    if scale != "batch-max" and not halves and draw(st.booleans()):
         batch["anchors"] = draw(st.permutations(range(n_items)))[: draw(st.integers(1, n_items))]
     sampler = {"admit": admit, "hardening": hardening, "pair_weights": weights} | of_sampler
     streams = infonce and not isinstance(hardening, Custom)
