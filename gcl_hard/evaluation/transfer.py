@@ -477,8 +477,7 @@ def _deviation(x: Floats, *, eps: float = EPS, least: float = TINY) -> Floats:
     """
     low, high = x.min(0), x.max(0)
     alike = high - low <= np.maximum(least, 8 * eps * np.maximum(np.abs(low), np.abs(high)))
-    deviation: Floats = np.where(alike, 1.0, x.std(0))
-    return deviation
+    return np.where(alike, 1.0, x.std(0))
 
 
 def _labels_and_scores(y: ArrayLike, scores: ArrayLike) -> tuple[Floats, Floats]:
@@ -493,14 +492,12 @@ def _targets(y: ArrayLike) -> Floats:
     """Targets [n] or [n, T], NaN where unknown."""
     array = as_array("y", y)
     names = ("n", "T")[: max(array.ndim, 1)]
-    targets: Floats = check_numbers("y", array, names, least=0, missing=True)
-    return targets
+    return check_numbers("y", array, names, least=0, missing=True)
 
 
 def _floats(name: str, values: ArrayLike) -> Floats:
     """Numbers that may be infinite or NaN, such as scores."""
-    floats: Floats = as_array(name, values).astype(np.float64, copy=False)
-    return floats
+    return as_array(name, values).astype(np.float64, copy=False)
 
 
 def _columns(values: Floats) -> Floats:

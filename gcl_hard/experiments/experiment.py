@@ -554,8 +554,7 @@ class Experiment(ABC, Generic[C, D]):
         Raises:
             InputError: for objects that make no set.
         """
-        user_set: D = data
-        return user_set
+        return data
 
     def data_settings(self, data: D, stated: Mapping[str, Any]) -> dict[str, Any]:
         """Settings that a set of the user's own fixes; InputError if others are stated."""

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 @cache
 def _experiment(domain: str) -> Experiment[Any, Any]:
-    experiment: Experiment[Any, Any] = DOMAINS[domain].module("experiment").EXPERIMENT()
-    return experiment
+    return DOMAINS[domain].module("experiment").EXPERIMENT()
 
 
 EXPERIMENTS: dict[str, Callable[[], Experiment[Any, Any]]] = {
@@ -95,10 +94,7 @@ def outer_parts(
     experiment = runnable(config)
     package = DOMAINS.get(config.domain)
     if package is not None and package.trials:
-        parts: Sequence[Outer] = package.module("trials").outer_parts(
-            config, data, context, inner, n_folds
-        )
-        return parts
+        return package.module("trials").outer_parts(config, data, context, inner, n_folds)
     if config.n_scores > 1 and not experiment.has_validation:
         raise InputError(
             f"a search needs one test part, and {config.domain} are scored on {config.n_scores} "

@@ -343,8 +343,7 @@ def fold_scores(
 ) -> tuple[FoldScore, ...]:
     """The scores of the outer folds by the nested SVM, if training did not score them."""
     if trained.scores is not None:
-        scores: tuple[FoldScore, ...] = trained.scores
-        return scores
+        return trained.scores
     run, config = trained.run, cast("GraphConfig", trained.run.config)
     if isinstance(data, GivenFold):
         graphs, folds, of_encoders = data.embedded, [data.fold], True

@@ -89,10 +89,9 @@ def new_encoder(
     if (make := own_part(config.encoder, parts)) is not None:
         return make_encoder(make, n_features, edge_dim)
     if config.encoder == MOLECULE_GIN:
-        encoder: nn.Module = lent_encoders().MoleculeGIN(
+        return lent_encoders().MoleculeGIN(
             config.dim, config.layers, readout=config.readout, jk=config.jk
         )
-        return encoder
     return GIN(
         n_features, config.dim, config.layers, readout=config.readout, jk=config.jk,
         edge_dim=edge_dim if config.edge_labels else None, virtual_node=config.virtual_node,
@@ -323,10 +322,7 @@ def label_histogram(graphs: GraphSet) -> NDArray[np.float64]:
     x = graphs.x.cpu().double()
     graph_ids = torch.arange(graphs.n_graphs)
     owner = torch.repeat_interleave(graph_ids, graphs.node_ptr.cpu().diff())
-    total: NDArray[np.float64] = (
-        x.new_zeros(graphs.n_graphs, graphs.n_features).index_add_(0, owner, x).numpy()
-    )
-    return total
+    return x.new_zeros(graphs.n_graphs, graphs.n_features).index_add_(0, owner, x).numpy()
 
 
 def graph_size(graphs: GraphSet) -> NDArray[np.float64]:

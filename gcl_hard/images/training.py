@@ -102,8 +102,7 @@ def new_encoder(config: ImageConfig, size: int, parts: Parts | None) -> nn.Modul
     """A new encoder of a config for views of a size in pixels; ``parts`` as of :func:`build`."""
     if (make := own_part(config.encoder, parts)) is not None:
         check_call(make, "encoder()")
-        encoder: nn.Module = make()
-        return encoder
+        return make()
     return image_encoder(config.encoder, stem=config.stem_at(size), width=config.width)
 
 
@@ -214,8 +213,7 @@ def train_run(run: Run, data: ImageData, context: RunContext, report: Report) ->
 def score_run(trained: TrainedRun, data: ImageData) -> FoldScore:
     """Accuracy of the linear probe on the embeddings of a run, if training did not score it."""
     if trained.scores is not None:
-        scores: FoldScore = trained.scores
-        return scores
+        return trained.scores
     run, config = trained.run, cast("ImageConfig", trained.run.config)
     if run.inner:
         data = data.held_out(run.seed)
@@ -384,8 +382,7 @@ def pixels(views: Views, split: Split) -> Floats:
         views.plain(chunk).flatten(1).cpu().numpy()
         for chunk in torch.split(split.images, PIXELS_AT_A_TIME)
     ]
-    matrix: Floats = np.concatenate(rows)
-    return matrix
+    return np.concatenate(rows)
 
 
 def encoder_state(run: Run, encoding: Encoding, side: int) -> dict[str, Any]:

@@ -94,8 +94,7 @@ class TargetModel(GraphModel):
 
     def _targets(self, graphs: GraphBatch) -> Tensor:
         _, z = encode(self.encoder, graphs, self.out_dim)
-        predicted: Tensor = self.head(self.norm(z))
-        return predicted
+        return self.head(self.norm(z))
 
     def predict(self, graphs: GraphBatch) -> np.ndarray[Any, Any]:
         """Logits or numbers, [G, T], in evaluation mode."""

@@ -358,8 +358,7 @@ def new_encoder(config: NodeConfig, n_features: int, parts: Parts | None) -> nn.
     make = own_part(config.encoder, parts)
     if make is not None:
         check_call(make, "encoder(n_features)", n_features)
-        encoder: nn.Module = make(n_features)
-        return encoder
+        return make(n_features)
     from gcl_hard.nodes.encoders import NODE_ENCODERS
 
     return NODE_ENCODERS[config.encoder](
@@ -524,8 +523,7 @@ class _Encoders(TrainedEncoders):
 def _outputs(model: NodeModel, graph: Any) -> NDArray[Any]:
     """The outputs that are scored: logits of a classifier, embeddings otherwise."""
     if isinstance(model, NodeClassifier):
-        logits: NDArray[Any] = model.scores(graph).cpu().numpy()
-        return logits
+        return model.scores(graph).cpu().numpy()
     return model.embed(graph)
 
 

@@ -142,8 +142,7 @@ class Checkpoint:
             )
         self.notes |= whole["notes"]
         self._last = time.monotonic()
-        state: State = whole["state"]
-        return state
+        return whole["state"]
 
 
 def random_state() -> State:
