@@ -184,7 +184,7 @@ def from_torchvision(
     _check_splits(name, splits, getattr(kind, "splits", PLAIN))
     arrays: Arrays = {}
     names: tuple[str, ...] = ()
-    try:
+    with reading(path, f"all of {name}", f": unpack {kind.url} again"):
         for split in splits:
             if name == "STL10":
                 data_set = kind(path.parent, split=split)
@@ -193,10 +193,6 @@ def from_torchvision(
                 data_set = kind(path.parent, train=split == "train")
                 arrays[split] = Stored(data_set.data, np.asarray(data_set.targets))
             names = tuple(data_set.classes)
-    except (RuntimeError, OSError, AttributeError) as error:  # AttributeError: no list of classes
-        raise InputError(
-            f"{path} is incomplete or damaged ({error}): unpack {kind.url} again"
-        ) from error
     return arrays, names
 
 
