@@ -17,8 +17,14 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from gcl_hard.errors import DivergenceError, InputError, check_at_least, check_processes
-from gcl_hard.experiments.domains import namespace
+from gcl_hard.errors import (
+    DivergenceError,
+    InputError,
+    check_at_least,
+    check_option,
+    check_processes,
+)
+from gcl_hard.experiments.domains import DOMAINS, namespace
 from gcl_hard.experiments.settings import CONTROLS, RunConfig
 from gcl_hard.losses.methods import METHODS
 
@@ -368,8 +374,8 @@ class Experiment(ABC, Generic[C, D]):
         return ("accuracy",)
 
     def canonical_dataset(self, config: C) -> str:
-        """The canonical name of the data set, which may have several."""
-        return config.dataset
+        """The name of the data set as ``canonical_name`` of the domain's package spells it."""
+        return getattr(namespace(config.domain), "canonical_name", str)(config.dataset)
 
     def files(self, config: C, data_dir: Path | None) -> list[Path]:
         """Files of the data set, if it is a named one; InputError if they are not available."""
@@ -463,7 +469,10 @@ class Experiment(ABC, Generic[C, D]):
 
     def published(self, config: C) -> float | None:
         """The accuracy in percent that the H-SCL paper reports for a configuration, if any."""
-        return None
+        package = DOMAINS.get(config.domain)
+        if package is None or not package.tables:
+            return None
+        return package.module("presets").published(config)
 
     def recipe(self, dataset: str) -> dict[str, Any]:
         """Our recipe for a data set by any of its names."""

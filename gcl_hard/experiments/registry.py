@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from gcl_hard.core.extras import check_extra
@@ -18,13 +18,9 @@ if TYPE_CHECKING:
     from gcl_hard.experiments.trials import Inner, Outer
 
 
-@cache
-def _experiment(domain: str) -> Experiment[Any, Any]:
-    return DOMAINS[domain].module("experiment").EXPERIMENT()
-
-
 EXPERIMENTS: dict[str, Callable[[], Experiment[Any, Any]]] = {
-    domain: partial(_experiment, domain) for domain in DOMAINS
+    domain: cache(lambda package=package: package.module("experiment").EXPERIMENT())
+    for domain, package in DOMAINS.items()
 }
 """What makes the experiment of each domain."""
 

@@ -36,7 +36,7 @@ from gcl_hard.experiments.record import RunResult, Scored
 from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.settings import OwnTraining, of_part
 from gcl_hard.experiments.training import TrainedEncoders
-from gcl_hard.graphs import canonical_name, protocols, training, tudataset
+from gcl_hard.graphs import protocols, training, tudataset
 from gcl_hard.graphs.data import GraphSet
 from gcl_hard.graphs.embedded import items_of_graphs, named_as, with_columns_of
 from gcl_hard.graphs.features import CODES, KINDS
@@ -129,10 +129,6 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
             **({"class_names": list(data.class_names)} if data.class_names else {}),
         }
 
-    def canonical_dataset(self, config: GraphConfig) -> str:
-        """As :func:`gcl_hard.graphs.canonical_name`."""
-        return canonical_name(config.dataset)
-
     def files(self, config: GraphConfig, data_dir: Path | None) -> list[Path]:
         """Files of a set of TUDataset."""
         return tudataset.paths(config.dataset, data_dir=data_dir)
@@ -154,12 +150,6 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
                 raise InputError(f"two sets are named {graphs.name}: give each a name of its own")
             names[dataset] = graphs.name
         return {"dataset": names.get(dataset, dataset)}
-
-    def published(self, config: GraphConfig) -> float | None:
-        """The accuracy in Table II."""
-        from gcl_hard.graphs.presets import published
-
-        return published(config)
 
     def recipe(self, dataset: str) -> dict[str, Any]:
         """Our recipe for a data set."""

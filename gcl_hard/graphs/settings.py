@@ -268,9 +268,7 @@ class GraphConfig(OwnTraining, RunConfig, GraphLoss):
     @property
     def encoders(self) -> int:
         """Encoders that one run trains."""
-        if self.is_baseline and self.method != "supervised":
-            return 0
-        return self.folds if self.protocol == "inductive" else 1
+        return super().encoders * (self.folds if self.protocol == "inductive" else 1)
 
     @property
     def n_scores(self) -> int:

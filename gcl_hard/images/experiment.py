@@ -101,10 +101,6 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
         """Sizes and a digest."""
         return image_facts(data)
 
-    def canonical_dataset(self, config: ImageConfig) -> str:
-        """As :func:`gcl_hard.images.canonical_name`."""
-        return canonical_name(config.dataset)
-
     def files(self, config: ImageConfig, data_dir: Path | None) -> list[Path]:
         """Files of a set; none for a set of a library."""
         return paths(config.dataset, data_dir=data_dir)
@@ -119,12 +115,6 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
         if config.encoder not in RESNETS or config.method in ("majority", "pixels"):
             return {"size": size}
         return {"size": size, "stem": config.stem_at(size)}
-
-    def published(self, config: ImageConfig) -> float | None:
-        """The accuracy in Table I."""
-        from gcl_hard.images.presets import published
-
-        return published(config)
 
     def size(self, data: ImageData) -> tuple[int, int]:
         """Images to train on, and to score."""

@@ -252,11 +252,6 @@ class ImageConfig(OwnTraining, _Views, RunConfig, ImageLoss):  # type: ignore[mi
         return stem_for(size) if self.stem == "auto" else self.stem
 
     @property
-    def encoders(self) -> int:
-        """Encoders that one run trains."""
-        return 1 if self.method == "supervised" or not self.is_baseline else 0
-
-    @property
     def reads_labels(self) -> bool:
         """Whether the encoder is trained with labels."""
         by_setting = self.positives == "class" or self.class_pairs or self.balanced

@@ -47,7 +47,7 @@ from gcl_hard.graphs.embedded import IN_ORDER, check_columns, named_as
 from gcl_hard.graphs.sparse import to_scipy
 from gcl_hard.losses.pairing import ClassPairs
 from gcl_hard.models import evaluating
-from gcl_hard.nodes import canonical_name, given_splits_of
+from gcl_hard.nodes import given_splits_of
 from gcl_hard.nodes.data import NodeSet, own_nodes
 from gcl_hard.nodes.files import load_nodes, paths
 from gcl_hard.nodes.models import (
@@ -116,10 +116,6 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
             "digest": data.digest(),
             **({"notes": list(data.notes)} if data.notes else {}),
         }
-
-    def canonical_dataset(self, config: NodeConfig) -> str:
-        """As :func:`gcl_hard.nodes.canonical_name`."""
-        return canonical_name(config.dataset)
 
     def files(self, config: NodeConfig, data_dir: Path | None) -> list[Path]:
         """The file of a set."""
