@@ -238,8 +238,6 @@ def kernel_predictions(
     Raises:
         InputError: without kernels, or for invalid numbers or classes.
     """
-    if not kernels:
-        raise InputError("a kernel probe needs at least one kernel")
     kernels = [check_numbers("kernels", kernel, ("n", "n")) for kernel in kernels]
     from sklearn.svm import SVC, SVR
 
@@ -272,8 +270,6 @@ def linear_predictions(
     Raises:
         InputError: without columns, or for invalid numbers or classes.
     """
-    if not columns:
-        raise InputError("a linear probe needs at least one matrix of columns")
     columns = [check_numbers("columns", x, dtype=None, sparse=True) for x in columns]
     from scipy.sparse import issparse
     from sklearn.linear_model import LogisticRegression, Ridge

@@ -82,8 +82,6 @@ class SearchOptions(ExecutionOptions):
                 check_at_least(name.replace("_", "-"), value, 0 if name == "seed" else 1)
         if self.seed >= 2**32:
             raise InputError(f"seed must be a whole number from 0 to 2**32 - 1, got {self.seed}")
-        if self.metric is not None and (not isinstance(self.metric, str) or not self.metric):
-            raise InputError(f"metric must be the name of one, such as f1_macro, got {self.metric}")
         check_option("sampler", self.sampler, get_args(SamplerName))
         check_option("pruner", self.pruner, get_args(PrunerName))
         check_report(self.report, ".md")

@@ -146,13 +146,9 @@ class Ensemble:
     def _compress(self, graphs: GraphSet | ColouredSet, features: Sequence[Tensor] | None) -> None:
         layers = len(self._gin.convs)
         self.coloured = ColouredSet(graphs, layers) if isinstance(graphs, GraphSet) else graphs
-        if self.coloured.layers != layers:
-            raise InputError(f"colours of {self.coloured.layers} layers for a GIN of {layers}")
-        nodes, shape = self.coloured.representatives, [self.graphs.n_nodes, self._gin.in_dim]
-        features = features or [self.graphs.x]
-        if any([*x.shape] != shape for x in features):
-            raise InputError(f"node features must be {shape}, nodes by the width of this GIN")
-        self.features = torch.stack([x[nodes.to(x.device)] for x in features])
+        nodes = self.coloured.representatives
+        rows = [x[nodes.to(x.device)] for x in features or [self.graphs.x]]
+        self.features = torch.stack(rows)
         self.features = self.features.to(self.device, self.dtype)
 
     def _restrict(self) -> None:

@@ -138,12 +138,6 @@ def locate(
         'MUTAG'
     """
     name = canonical_name(name)
-    if Path(name).suffixes[:1] == [".csv"]:
-        raise InputError(
-            f"{name} is not a TUDataset: for molecules in a CSV file give module:name, a function "
-            f"that "
-            f"returns read_molecules({name!r}).molecules, or use --domain molecules"
-        )
     places = locating.folders("tu", data_dir=data_dir, cache_dir=cache_dir, files="NAME.zip files")
     url = f"{SITE}/{name}.zip"
     wanted = Wanted(

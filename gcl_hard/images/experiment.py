@@ -50,7 +50,6 @@ from gcl_hard.images.training import (
     score_run,
 )
 from gcl_hard.losses.gathering import world_size
-from gcl_hard.losses.methods import method
 from gcl_hard.training.loop import memory_for
 
 
@@ -141,12 +140,6 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
             raise InputError(
                 f"{config.dataset}: split {config.pretrain_split} has images without labels, and "
                 f"{config.method} with these settings reads labels"
-            )
-        of_others = not config.is_baseline and method(config.method).admit == "other_labels"
-        if of_others and not _several(data.pretrain.labels):
-            raise InputError(
-                f"{config.dataset}: split {config.pretrain_split} has one class only, and "
-                f"{config.method} takes its negatives from other classes"
             )
         if config.batch_size < 2 * world_size():
             raise InputError(

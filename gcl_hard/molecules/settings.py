@@ -197,9 +197,7 @@ class MoleculeConfig(RunConfig, MoleculeLoss):
                 f"kernel"
             )
         if self.label_gap is not None:
-            if len(self.label_gap) != 2:
-                raise InputError(f"label-gap is two numbers, got {len(self.label_gap)}")
-            check_gap(label_gap(self, "values"))
+            check_gap(self.label_gap)
         if not self.is_baseline:
             from gcl_hard.graphs.augment import check_views
 

@@ -287,8 +287,6 @@ class Stacked:
     """
 
     def __init__(self, modules: Sequence[nn.Module]) -> None:
-        if not modules:
-            raise InputError("an ensemble needs at least one model, got none")
         _check_equal(modules)
         self._shapes = {name: value.shape for name, value in modules[0].named_parameters()}
         rows = [

@@ -244,7 +244,6 @@ def fit(
         >>> len(losses)
         2
     """
-    _check_classes(model, data)
     if (check_data := getattr(model, "check_data", None)) is not None:
         check_data(data)
     if device is None:
@@ -265,20 +264,6 @@ def fit(
         model.to(device), moved, Optimisation(**optimisation), device=device, on_epoch=on_epoch,
         stopping=stopping, checkpoint=checkpoint,
     )  # fmt: skip
-
-
-def _check_classes(model: nn.Module, data: Any) -> None:
-    """InputError for a set of one class if negatives must belong to other classes."""
-    sampler: Any = getattr(getattr(model, "loss", None), "sampler", None)
-    labels: Any = getattr(data, "y", None)
-    if getattr(sampler, "admit", "") != "other_labels" or not isinstance(labels, Tensor):
-        return
-    classes = labels.dim() == 1 and len(labels) > 0 and not labels.is_floating_point()
-    classes = classes and int(labels[0]) != getattr(model.loss, "unknown", None)
-    if classes and bool((labels == labels[0]).all()):
-        raise InputError(
-            f"all {len(labels)} items are of one class, and negatives of others: take ucl or hucl"
-        )
 
 
 def _on_device(batch: Any, device: torch.device) -> Any:
@@ -721,7 +706,7 @@ def mean_loss(
             f"{n_idle} of {len(those)} batches of epoch {epoch} have no anchor with a positive and "
             f"a negative, and train nothing"
         )
-        remedy = "batches need two items, and several classes where labels decide"
+        remedy = "batches need two items, and several classes unless the method is as ucl or hucl"
         if n_idle == len(those):
             raise InputError(f"{note}{_suffix(setting)}: {remedy}")
         rest = n_idle == 1 and not those[-1] and 2 * sizes[-1] < max(sizes)
