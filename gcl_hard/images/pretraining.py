@@ -61,7 +61,6 @@ def describe(options: PretrainOptions) -> Pretraining:
             len(split) // config.batch_size, encoding.view_seed,
             lambda: encoding.embed(checked, config),
             lambda: encoder_state(run, encoding, data.side) | {"data": digest},
-            images=(config.batch_size, encoding.views.size),
         )  # fmt: skip
 
     return Pretraining(run, "images", len(split), digest, prepare, facts={"class_names": [*names]})

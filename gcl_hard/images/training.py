@@ -289,7 +289,6 @@ def fit_run(
     losses = training.train(
         encoding.model, pairs, config.optimisation(), device=device, seed=encoding.view_seed,
         stopping=stopping, on_epoch=ended, diagnostics=diagnostics, together=world_size() > 1,
-        images=(config.batch_size, encoding.views.size),
     )  # fmt: skip
     trained.losses = (losses[-1],)
     if stopping is not None:
