@@ -606,6 +606,15 @@ def refuse_together(context: RunContext, items: str) -> None:
         )
 
 
+def check_finite(outputs: Any, run: object) -> None:
+    """DivergenceError unless all embeddings or predictions of a run are finite."""
+    if not np.isfinite(outputs).all():
+        raise DivergenceError(
+            f"the embeddings are not finite ({run}), and nothing of it is saved: lower lr or beta, "
+            f"raise temperature, or look at the encoder and the data"
+        )
+
+
 @contextmanager
 def seeded_weights(seed: int, encoder: int) -> Iterator[int]:
     """Seed the initial weights made inside the block; yields a seed for augmentations.

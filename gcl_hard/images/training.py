@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from gcl_hard.core.seeds import seed_for
-from gcl_hard.errors import DivergenceError, InputError, calling_own
+from gcl_hard.errors import InputError, calling_own
 from gcl_hard.evaluation.folds import FoldScore, inner_holdout, stopping_holdout
 from gcl_hard.evaluation.metrics import score_of_logits
 from gcl_hard.evaluation.probes import ProbeRecipe, linear_probe, weighted_knn
@@ -25,6 +25,7 @@ from gcl_hard.experiments.experiment import (
     Report,
     RunContext,
     TrainedRun,
+    check_finite,
     seeded_weights,
 )
 from gcl_hard.experiments.run import Run
@@ -233,11 +234,8 @@ def _embed(run: Run, data: ImageData, encoding: Encoding) -> tuple[Floats, Float
     """Finite embeddings of the probe's and the test images."""
     config = cast("ImageConfig", run.config)
     train_z, test_z = (encoding.embed(part, config) for part in (data.probe, data.test))
-    if not (np.isfinite(train_z).all() and np.isfinite(test_z).all()):
-        raise DivergenceError(
-            f"embeddings are not finite after training ({run}); nothing of this run "
-            f"was saved. Lower lr or beta, raise temperature, or use precision fp32"
-        )
+    for z in (train_z, test_z):
+        check_finite(z, run)
     return train_z, test_z
 
 

@@ -39,6 +39,7 @@ from gcl_hard.experiments.experiment import (
     Report,
     RunContext,
     TrainedRun,
+    check_finite,
     refuse_together,
 )
 from gcl_hard.experiments.exporting import Exportable
@@ -51,7 +52,7 @@ from gcl_hard.graphs.models import embed
 from gcl_hard.molecules import canonical
 from gcl_hard.molecules.data import Molecules
 from gcl_hard.molecules.files import load_molecules, locate
-from gcl_hard.molecules.finetuning import diverged, finetune, new_encoder, train_head
+from gcl_hard.molecules.finetuning import finetune, new_encoder, train_head
 from gcl_hard.molecules.labelled import Labelled, kernels_of
 from gcl_hard.molecules.pretraining import FileEncoder, digest_of_smiles, loaded
 from gcl_hard.molecules.settings import (
@@ -381,8 +382,7 @@ def embeddings_of(
         encoder, last = finetune(run, labelled, parts, on_epoch)
         loss = (last,)
     embedded = np.asarray(embed(encoder, labelled.molecules))
-    if not np.isfinite(embedded).all():
-        raise diverged(run, "embeddings")
+    check_finite(embedded, run.key)
     return embedded, loss, encoder.state_dict()
 
 

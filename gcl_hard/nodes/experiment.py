@@ -34,6 +34,7 @@ from gcl_hard.experiments.experiment import (
     Report,
     RunContext,
     TrainedRun,
+    check_finite,
     refuse_together,
     seeded_weights,
     silent,
@@ -414,8 +415,7 @@ class _Encoders(TrainedEncoders):
         for k in range(self.config.encoders):
             model, loss, stopping, clock = self.train_encoder(k)
             output = _outputs(model, self.data)
-            if not np.isfinite(output).all():
-                raise DivergenceError(f"{self.run}: the embeddings are not finite; lower lr")
+            check_finite(output, self.run)
             self.add(k, model.encoder, loss, output, stopping)
             if not k and self.config.neighbours is not None:
                 self._compare_part(model, output)
