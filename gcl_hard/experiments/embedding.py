@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, get_args
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gcl_hard.core.extras import check_extra
-from gcl_hard.errors import DivergenceError, InputError, check_at_least, check_option
+from gcl_hard.errors import DivergenceError, InputError
 from gcl_hard.files.io import (
     array_of,
     atomic_write,
@@ -26,7 +26,6 @@ from gcl_hard.files.io import (
     storable,
 )
 
-Level = Literal["graphs", "nodes"]
 SUFFIXES = (".npz", ".parquet", ".csv")
 """Kinds of files that embeddings are written to."""
 WRITTEN = 2**24
@@ -50,28 +49,6 @@ def set_named(data: str | Path) -> tuple[str, Path | None]:
     if not path.exists():
         raise InputError(f"{data}: there is no such file or folder")
     return (path.stem if path.suffix in (".npz", ".zip") else path.name), path.parent
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How data to be embedded are read.
-
-    Attributes:
-        level: whether graphs are embedded, or all of their nodes.
-        smiles: column of SMILES of a CSV; found by its name if None.
-        ids: column of a CSV with the names of its rows.
-        batch_size: items embedded at a time; None for the domain's default.
-    """
-
-    level: Level = "graphs"
-    smiles: str | None = None
-    ids: str | None = None
-    batch_size: int | None = None
-
-    def __post_init__(self) -> None:
-        check_option("level", self.level, get_args(Level))
-        if self.batch_size is not None:
-            check_at_least("batch-size", self.batch_size, 1)
 
 
 @dataclass(frozen=True)

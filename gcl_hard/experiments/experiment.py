@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar, get_args
 from uuid import uuid4
 
 import numpy as np
@@ -29,7 +29,7 @@ from gcl_hard.experiments.settings import CONTROLS, RunConfig
 from gcl_hard.losses.methods import METHODS
 
 if TYPE_CHECKING:
-    from gcl_hard.experiments.embedding import Items, Reading
+    from gcl_hard.experiments.embedding import Items
     from gcl_hard.experiments.exporting import Exportable
     from gcl_hard.experiments.record import RunResult, Scored
     from gcl_hard.experiments.run import Run
@@ -246,6 +246,34 @@ class PretrainingData(NamedTuple):
     unread: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
     settings: Mapping[str, Any] = {}
+
+
+Level = Literal["graphs", "nodes"]
+"""What of graphs is embedded."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How data to be embedded are read.
+
+    Attributes:
+        context: the device, an offline mirror of data, and the processes that parse SMILES.
+        level: whether graphs are embedded, or all of their nodes.
+        smiles: column of SMILES of a CSV; found by its name if None.
+        ids: column of a CSV with the names of its rows.
+        batch_size: items embedded at a time; None for the domain's default.
+    """
+
+    context: RunContext
+    level: Level = "graphs"
+    smiles: str | None = None
+    ids: str | None = None
+    batch_size: int | None = None
+
+    def __post_init__(self) -> None:
+        check_option("level", self.level, get_args(Level))
+        if self.batch_size is not None:
+            check_at_least("batch-size", self.batch_size, 1)
 
 
 class Experiment(ABC, Generic[C, D]):
@@ -506,20 +534,14 @@ class Experiment(ABC, Generic[C, D]):
         raise InputError(f"encoders of {config.domain} are not made again from files")
 
     def items(
-        self,
-        encoder: nn.Module,
-        saved: Mapping[str, Any],
-        data: Any,
-        context: RunContext,
-        reading: Reading,
+        self, encoder: nn.Module, saved: Mapping[str, Any], data: Any, reading: Reading
     ) -> Items:
         """What a trained encoder embeds, for ``gcl-hard embed``.
 
         Args:
-            encoder: on ``context.device``, in evaluation mode.
+            encoder: on the device of ``reading.context``, in evaluation mode.
             saved: the content of its file, with ``config``.
             data: name or path of the data, or the user's own.
-            context: ``data_dir`` is an offline mirror.
             reading: how the data are read.
 
         Raises:

@@ -20,12 +20,13 @@ from gcl_hard.evaluation.folds import FoldScore, inner_folds, stopping_holdout
 from gcl_hard.evaluation.metrics import score_of_logits
 from gcl_hard.experiments.custom import own_part
 from gcl_hard.experiments.domains import lent_encoders
-from gcl_hard.experiments.embedding import Items, Reading
+from gcl_hard.experiments.embedding import Items
 from gcl_hard.experiments.experiment import (
     Clock,
     Experiment,
     Parts,
     PretrainingData,
+    Reading,
     Report,
     RunContext,
     TrainedRun,
@@ -244,28 +245,23 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
         return new_encoder(config, saved["n_features"], saved["edge_dim"], parts)
 
     def items(
-        self,
-        encoder: nn.Module,
-        saved: Mapping[str, Any],
-        data: Any,
-        context: RunContext,
-        reading: Reading,
+        self, encoder: nn.Module, saved: Mapping[str, Any], data: Any, reading: Reading
     ) -> Items:
         """Graphs, or all of their nodes, with the features that the encoder was trained on."""
         config, kind = saved["config"], saved.get("features")
         if kind in KINDS:
             config = replace(config, features=kind)
         if isinstance(data, str | Path):
-            config, context = named_as(data, config, context)
+            config, context = named_as(data, config, reading.context)
             name = config.dataset
             loaded = graphs_named(name, config.features) if ":" in name else None
         else:
+            context = reading.context
             loaded = own_graphs(data, name="custom", features=config.features)
         graphs = self.load(config, context, loaded)
         graphs, notes = with_columns_of(encoder, saved, graphs)
         _, digest = _digests(graphs)  # of the columns that the encoder reads
-        device = torch.device(context.device)
-        return items_of_graphs(encoder, graphs, digest, reading, device=device, notes=notes)
+        return items_of_graphs(encoder, graphs, digest, reading, notes=notes)
 
     def exportable(self, encoder: nn.Module, saved: Mapping[str, Any]) -> Exportable:
         """Embeddings of nodes and graphs, from features, edges and pointers."""

@@ -19,11 +19,12 @@ from gcl_hard.core.setting import declared
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation.folds import inner_holdout
 from gcl_hard.experiments import hardware
-from gcl_hard.experiments.embedding import Items, Reading, set_named
+from gcl_hard.experiments.embedding import Items, set_named
 from gcl_hard.experiments.experiment import (
     Experiment,
     Parts,
     PretrainingData,
+    Reading,
     Report,
     RunContext,
     TrainedRun,
@@ -191,21 +192,16 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
         return new_encoder(config, saved["size"], parts)
 
     def items(
-        self,
-        encoder: nn.Module,
-        saved: Mapping[str, Any],
-        data: Any,
-        context: RunContext,
-        reading: Reading,
+        self, encoder: nn.Module, saved: Mapping[str, Any], data: Any, reading: Reading
     ) -> Items:
         """All images of a folder or a set, scaled to the size that the encoder was trained on."""
         if lacking := [name for name in ("mean", "std") if name not in saved]:
             raise InputError(f"the file of this encoder lacks {lacking[0]} of its images")
         side = int(saved.get("side", saved["size"]))
-        split, columns, notes = _to_embed(data, context.data_dir, side)
+        split, columns, notes = _to_embed(data, reading.context.data_dir, side)
         if (pixels := split.images.shape[-1]) != side:
             notes += (f"images of {pixels} pixels, and the encoder's had {side}: they are scaled",)
-        config, device = saved["config"], torch.device(context.device)
+        config, device = saved["config"], torch.device(reading.context.device)
         views = _saved_views(saved).to(device)
         model = ImageContrast(encoder, method="ucl", channels_last=config.channels_last).to(device)
         encoding, n = Encoding(model, views, view_seed=0), reading.batch_size or at_a_time(config)

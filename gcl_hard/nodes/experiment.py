@@ -26,11 +26,12 @@ from gcl_hard.evaluation.splits import (
 )
 from gcl_hard.experiments import hardware
 from gcl_hard.experiments.custom import check_call, name_of, own_part
-from gcl_hard.experiments.embedding import Items, Reading
+from gcl_hard.experiments.embedding import Items
 from gcl_hard.experiments.experiment import (
     Clock,
     Experiment,
     Parts,
+    Reading,
     Report,
     RunContext,
     TrainedRun,
@@ -256,15 +257,10 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
         return new_encoder(config, saved["n_features"], parts)
 
     def items(
-        self,
-        encoder: nn.Module,
-        saved: Mapping[str, Any],
-        data: Any,
-        context: RunContext,
-        reading: Reading,
+        self, encoder: nn.Module, saved: Mapping[str, Any], data: Any, reading: Reading
     ) -> Items:
         """All nodes of a graph, in one batch."""
-        config = saved["config"]
+        config, context = saved["config"], reading.context
         if kind := saved.get("features"):
             config = replace(config, features=kind)
         if isinstance(data, str | Path):
