@@ -13,8 +13,8 @@ Example:
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -213,11 +213,8 @@ class GraphEncoderChecks:
         encoder, graphs = self._encoder_and_graphs()
         batch = graphs.batch([0])
         order = torch.randperm(len(batch.x), generator=torch.Generator().manual_seed(1))
-        moved = copy.copy(batch)
-        position = torch.empty_like(order)
-        position[order] = torch.arange(len(order))
-        object.__setattr__(moved, "x", batch.x[order])
-        object.__setattr__(moved, "edge_index", position[batch.edge_index])
+        position = order.argsort()
+        moved = replace(batch, x=batch.x[order], edge_index=position[batch.edge_index])
         nodes, graph = self._embedded(encoder, batch)
         moved_nodes, moved_graph = self._embedded(encoder, moved)
         _close(moved_nodes, nodes[order], "embeddings of nodes depend on their numbers", 1e-4)

@@ -21,14 +21,12 @@ from gcl_hard.experiments.domains import CONFIGS
 from gcl_hard.experiments.embedding import (
     Embeddings,
     Items,
-    Level,
-    Reading,
     check_target,
     digests_of,
     embed_items,
     embed_to_file,
 )
-from gcl_hard.experiments.experiment import RunContext
+from gcl_hard.experiments.experiment import Level, Reading, RunContext
 from gcl_hard.experiments.options import ExecutionOptions, as_path
 from gcl_hard.experiments.progress import bar_of
 from gcl_hard.experiments.registry import runnable
@@ -114,11 +112,14 @@ def embed(  # type: ignore[misc]
         model_without_file(model, data) if isinstance(model, nn.Module)
         else model_of_file(Path(model), encoder, fold=fold, trust=trust)
     )  # fmt: skip
-    reading = Reading(level, smiles, ids, batch_size)
-    execution = ExecutionOptions(
-        device=device, jobs=jobs, threads=threads, data_dir=as_path(data_dir)
-    )
-    items = items_of(trained, data, reading, execution)
+    execution = ExecutionOptions(device=device, jobs=jobs, threads=threads)
+    if threads is not None:
+        torch.set_num_threads(threads)
+    context = RunContext(
+        execution.output, as_path(data_dir), str(hardware.choose_device(device)),
+        threads=None, cores=jobs, versions={}, experiment_of=runnable,
+    )  # fmt: skip
+    items = items_of(trained, data, Reading(context, level, smiles, ids, batch_size))
     if path is None:
         return embed_items(items, trained.digest)
     if not progress:
@@ -133,22 +134,16 @@ def embed(  # type: ignore[misc]
     return path
 
 
-def items_of(model: Model, data: Any, reading: Reading, execution: ExecutionOptions) -> Items:
+def items_of(model: Model, data: Any, reading: Reading) -> Items:
     """The items of data that a model embeds."""
-    if execution.threads is not None:
-        torch.set_num_threads(execution.threads)
-    context = RunContext(
-        execution.output, execution.data_dir, str(hardware.choose_device(execution.device)),
-        threads=None, cores=execution.jobs, versions={}, experiment_of=runnable,
-    )  # fmt: skip
     experiment = runnable(CONFIGS[model.domain])
     for name in ("smiles", "ids"):
         if getattr(reading, name) is not None and name not in experiment.reading:
             raise InputError(f"{name} names a column of molecules, and this encodes {model.domain}")
     if reading.level == "nodes" and "level" not in experiment.reading:
         raise InputError(f"level nodes applies to graphs and molecules, not to {model.domain}")
-    encoder = model.encoder.to(context.device)
-    items = experiment.items(encoder, model.saved, data, context, reading)
+    encoder = model.encoder.to(reading.context.device)
+    items = experiment.items(encoder, model.saved, data, reading)
     if not items.bounds[-1]:
         raise InputError(
             f"there is nothing to embed in {data if isinstance(data, str) else 'these data'}"

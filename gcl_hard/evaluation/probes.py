@@ -31,7 +31,6 @@ from gcl_hard.evaluation.folds import (
     grid_search,
     inner_holdout,
     nested_score,
-    outer_folds,
 )
 from gcl_hard.evaluation.svm import C_GRID
 
@@ -218,23 +217,13 @@ def knn_cross_validation(
     X = check_numbers("embeddings", embeddings)
     y = check_labels(labels, len(X), n_folds)
     check_option("metric", metric, get_args(Metric))
-    check_at_least("n_inner", n_inner, 2)
-    folds = outer_folds(y, seed=seed, n_folds=n_folds)
-    n_train = min(len(fold.train) for fold in folds)
-    grid = _k_grid(n_neighbors, most=n_train - -(-n_train // n_inner))
+    grid = sorted(n_neighbors) if isinstance(n_neighbors, Sequence) else [n_neighbors]
     steps = [StandardScaler()] if standardise else []
     model = make_pipeline(*steps, KNeighborsClassifier(metric=metric))
     candidates = {"kneighborsclassifier__n_neighbors": grid}
     return grid_search(
         model, candidates, X, y, seed=seed, n_folds=n_folds, n_inner=n_inner, n_jobs=n_jobs
     )
-
-
-def _k_grid(n_neighbors: int | Sequence[int], most: int) -> list[int]:
-    grid = sorted(n_neighbors) if isinstance(n_neighbors, Sequence) else [n_neighbors]
-    if not grid or not 1 <= grid[0] <= grid[-1] <= most:
-        raise InputError(f"n_neighbors={grid}: expected 1 to {most}, an inner training fold's")
-    return grid
 
 
 @dataclass(frozen=True)
@@ -339,10 +328,11 @@ def linear_probe(
         train=train, train_labels=train_labels, test=test, test_labels=test_labels
     )
     adam = recipe.solver == "adam"
-    predict = _adam(split, recipe, seed, _device(device)) if adam else _logistic(split)
+    predict = _adam(split, recipe, seed, device) if adam else _logistic(split)
     chosen, inner = recipe.candidates[0], None
     if len(recipe.candidates) > 1:
-        part = _holdout(split, recipe.holdout, seed)
+        y = split.classes[split.train_classes]
+        part = inner_holdout(np.arange(len(y)), y, seed=seed, fraction=recipe.holdout)
         x, truth = split.train[part.test], split.train_classes[part.test]
         scores = _scored(predict, recipe.candidates, part.train, x, truth)
         accuracies = [accuracy for accuracy, _ in scores]
@@ -392,18 +382,6 @@ def _checked_parts(**parts: ArrayLike) -> _Parts:
     return _Parts(X, positions, T, np.searchsorted(classes, asked), classes)
 
 
-def _holdout(split: _Parts, share: float, seed: int) -> Fold:
-    y = split.classes[split.train_classes]
-    try:
-        part = inner_holdout(np.arange(len(y)), y, seed=seed, fraction=share)
-    except InputError as error:
-        raise InputError(f"holdout={share!r} of {len(y)} training samples: {error}") from error
-    missing = np.setdiff1d(y, y[part.train])
-    if missing.size:
-        raise InputError(f"holdout={share!r} leaves no sample of class {missing[0]} to train on")
-    return part
-
-
 def _scored(
     predict: Predict, values: Sequence[float], rows: Indices, x: Singles, truth: Indices
 ) -> list[tuple[float, Indices]]:
@@ -435,7 +413,7 @@ def _logistic(split: _Parts) -> Predict:
     return predict
 
 
-def _adam(split: _Parts, recipe: ProbeRecipe, seed: int, device: torch.device) -> Predict:
+def _adam(split: _Parts, recipe: ProbeRecipe, seed: int, device: str) -> Predict:
     """Softmax regressions on a device, all rates trained at once."""
     import torch
 
@@ -448,7 +426,7 @@ def _adam(split: _Parts, recipe: ProbeRecipe, seed: int, device: torch.device) -
             X, y, torch.from_numpy(rows), rates=values, recipe=recipe, generator=generator
         )
         queries = torch.from_numpy(x).to(device)
-        with in_single_precision(device):
+        with in_single_precision(X.device):
             return [
                 None if pair is None else (queries @ pair[0].T + pair[1]).argmax(1).cpu().numpy()
                 for pair in fitted
@@ -462,17 +440,6 @@ def in_single_precision(device: torch.device) -> AbstractContextManager[Any]:
     import torch
 
     return torch.autocast(device.type, enabled=False)
-
-
-def _device(device: str) -> torch.device:
-    """The PyTorch device of a name; an ``InputError`` if this machine does not have it."""
-    import torch
-
-    try:
-        return torch.empty(0, device=device).device
-    except (RuntimeError, AssertionError) as error:  # the latter from a PyTorch without CUDA
-        reason = str(error).partition("\n")[0]
-        raise InputError(f"device={device!r}: {reason}") from error
 
 
 def _descend(
@@ -567,16 +534,15 @@ def weighted_knn(
     )
     if k > len(split.train):
         raise InputError(f"k={k}: expected at most {len(split.train)}, the size of the bank")
-    where = _device(device)
     import torch
     import torch.nn.functional as F
 
-    with torch.no_grad(), in_single_precision(where):
-        stored = F.normalize(torch.from_numpy(split.train).to(where))
-        voters = torch.from_numpy(split.train_classes).to(where)
+    voters = torch.from_numpy(split.train_classes).to(device)
+    with torch.no_grad(), in_single_precision(voters.device):
+        stored = F.normalize(torch.from_numpy(split.train).to(device))
         winners = []
         for chunk in torch.split(torch.from_numpy(split.test), max(1, CHUNK // len(stored))):
-            s, nearest = (F.normalize(chunk.to(where)) @ stored.T).topk(k)
+            s, nearest = (F.normalize(chunk.to(device)) @ stored.T).topk(k)
             # relative to the nearest's vote, or small temperatures overflow
             weight = ((s - s[:, :1]).double() / temperature).exp()
             votes = weight.new_zeros(len(s), len(split.classes))

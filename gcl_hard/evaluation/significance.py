@@ -325,8 +325,7 @@ def average_ranks(scores: ArrayLike) -> Floats:
     from scipy.stats import rankdata
 
     x = check_numbers("scores", scores, ("n_sets", "k"))
-    ranks: Floats = rankdata(-_rounded(x, x), axis=1).mean(axis=0)
-    return ranks
+    return rankdata(-_rounded(x, x), axis=1).mean(axis=0)
 
 
 def friedman(scores: ArrayLike) -> float | None:

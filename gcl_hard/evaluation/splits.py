@@ -271,10 +271,8 @@ def _regressions(fitted: _Fitted, y: Indices, penalties: Sequence[float], score:
             logits = x @ weights.T + offsets
             if logits.shape[1] == 1:
                 logits = logits[:, 0]
-                binary: NDArray[Any] = logits if score == "auc" else classes[(logits > 0) * 1]
-                return binary
-            predicted: NDArray[Any] = classes[logits.argmax(1)]
-            return predicted
+                return logits if score == "auc" else classes[(logits > 0) * 1]
+            return classes[logits.argmax(1)]
 
         yield penalty, predict
 

@@ -83,7 +83,8 @@ def svm_fold(
         1.0
     """
     problem = _embedding_problem(embeddings, standardise, kernel, added, weight)
-    return _NestedSVM(problem, labels, 2, C_grid=C_grid, n_inner=n_inner, seed=seed)(fold)
+    _, score = _nested_svm(problem, labels, 2, C_grid=C_grid, n_inner=n_inner, seed=seed)
+    return score(fold)
 
 
 def svm_cross_validation(
@@ -129,8 +130,8 @@ def svm_cross_validation(
         5
     """
     problem = _embedding_problem(embeddings, standardise, kernel, added, weight)
-    svm = _NestedSVM(problem, labels, n_folds, C_grid=C_grid, n_inner=n_inner, seed=seed)
-    return cross_validate(svm, outer_folds(svm.y, seed=seed, n_folds=n_folds), n_jobs=n_jobs)
+    y, score = _nested_svm(problem, labels, n_folds, C_grid=C_grid, n_inner=n_inner, seed=seed)
+    return cross_validate(score, outer_folds(y, seed=seed, n_folds=n_folds), n_jobs=n_jobs)
 
 
 def kernel_fold(
@@ -172,7 +173,8 @@ def kernel_fold(
         1.0
     """
     problem = _kernel_problem(kernel)
-    return _NestedSVM(problem, labels, 2, C_grid=C_grid, n_inner=n_inner, seed=seed)(fold)
+    _, score = _nested_svm(problem, labels, 2, C_grid=C_grid, n_inner=n_inner, seed=seed)
+    return score(fold)
 
 
 def kernel_cross_validation(
@@ -214,49 +216,38 @@ def kernel_cross_validation(
         5
     """
     problem = _kernel_problem(kernel)
-    svm = _NestedSVM(problem, labels, n_folds, C_grid=C_grid, n_inner=n_inner, seed=seed)
-    return cross_validate(svm, outer_folds(svm.y, seed=seed, n_folds=n_folds), n_jobs=n_jobs)
+    y, score = _nested_svm(problem, labels, n_folds, C_grid=C_grid, n_inner=n_inner, seed=seed)
+    return cross_validate(score, outer_folds(y, seed=seed, n_folds=n_folds), n_jobs=n_jobs)
 
 
-class _NestedSVM:
-    """Scores folds of a problem: the number of its samples and the kernel of the SVM."""
+def _nested_svm(
+    problem: tuple[int, Kernel],
+    labels: ArrayLike,
+    n_folds: int,
+    *,
+    C_grid: Sequence[float],
+    n_inner: int,
+    seed: int,
+) -> tuple[Indices, Callable[[Fold], FoldScore]]:
+    """The checked labels, and what chooses C inside a fold's training part and scores the rest."""
+    from sklearn import config_context
+    from sklearn.svm import SVC
 
-    def __init__(
-        self,
-        problem: tuple[int, Kernel],
-        labels: ArrayLike,
-        n_folds: int,
-        *,
-        C_grid: Sequence[float],
-        n_inner: int,
-        seed: int,
-    ) -> None:
-        n, self.kernel = problem
-        self.y = check_labels(labels, n, n_folds)
-        self.C_grid = check_grid("C_grid", C_grid)
-        self.n_inner, self.seed = n_inner, seed
+    n, kernel = problem
+    y, grid = check_labels(labels, n, n_folds), check_grid("C_grid", C_grid)
 
-    def __call__(self, fold: Fold) -> FoldScore:
-        """Choose C inside the training fold, refit on all of it, score on the test part."""
-        # Inputs are checked already; the option is local to a thread, so it is set here.
-        from sklearn import config_context
-
-        with config_context(assume_finite=True, skip_parameter_validation=True):
-            return nested_score(
-                fold, self.y, self.C_grid, self._predictions, n_inner=self.n_inner, seed=self.seed
-            )
-
-    def _predictions(
-        self, train: Indices, test: Indices, C_grid: Sequence[float]
-    ) -> Iterator[Indices]:
-        """Predicted classes for each C: one kernel, built once, serves the whole grid."""
-        from sklearn.svm import SVC
-
-        kernel = self.kernel(train, test)
-        fit, held_out = kernel[: len(train)], kernel[len(train) :]
-        for C in C_grid:
+    def predictions(train: Indices, test: Indices, penalties: Sequence[float]) -> Iterator[Indices]:
+        both = kernel(train, test)  # built once for the whole grid
+        for C in penalties:
             machine = SVC(C=C, kernel="precomputed", max_iter=MOST_STEPS)
-            yield machine.fit(fit, self.y[train]).predict(held_out)
+            yield machine.fit(both[: len(train)], y[train]).predict(both[len(train) :])
+
+    def score(fold: Fold) -> FoldScore:
+        # Inputs are checked already; the option is local to a thread, so it is set here.
+        with config_context(assume_finite=True, skip_parameter_validation=True):
+            return nested_score(fold, y, grid, predictions, n_inner=n_inner, seed=seed)
+
+    return y, score
 
 
 def _embedding_problem(

@@ -238,8 +238,6 @@ def kernel_predictions(
     Raises:
         InputError: without kernels, or for invalid numbers or classes.
     """
-    if not kernels:
-        raise InputError("a kernel probe needs at least one kernel")
     kernels = [check_numbers("kernels", kernel, ("n", "n")) for kernel in kernels]
     from sklearn.svm import SVC, SVR
 
@@ -272,8 +270,6 @@ def linear_predictions(
     Raises:
         InputError: without columns, or for invalid numbers or classes.
     """
-    if not columns:
-        raise InputError("a linear probe needs at least one matrix of columns")
     columns = [check_numbers("columns", x, dtype=None, sparse=True) for x in columns]
     from scipy.sparse import issparse
     from sklearn.linear_model import LogisticRegression, Ridge
@@ -477,8 +473,7 @@ def _deviation(x: Floats, *, eps: float = EPS, least: float = TINY) -> Floats:
     """
     low, high = x.min(0), x.max(0)
     alike = high - low <= np.maximum(least, 8 * eps * np.maximum(np.abs(low), np.abs(high)))
-    deviation: Floats = np.where(alike, 1.0, x.std(0))
-    return deviation
+    return np.where(alike, 1.0, x.std(0))
 
 
 def _labels_and_scores(y: ArrayLike, scores: ArrayLike) -> tuple[Floats, Floats]:
@@ -493,14 +488,12 @@ def _targets(y: ArrayLike) -> Floats:
     """Targets [n] or [n, T], NaN where unknown."""
     array = as_array("y", y)
     names = ("n", "T")[: max(array.ndim, 1)]
-    targets: Floats = check_numbers("y", array, names, least=0, missing=True)
-    return targets
+    return check_numbers("y", array, names, least=0, missing=True)
 
 
 def _floats(name: str, values: ArrayLike) -> Floats:
     """Numbers that may be infinite or NaN, such as scores."""
-    floats: Floats = as_array(name, values).astype(np.float64, copy=False)
-    return floats
+    return as_array(name, values).astype(np.float64, copy=False)
 
 
 def _columns(values: Floats) -> Floats:

@@ -130,10 +130,7 @@ class Choice:
         Args:
             outer: float [candidates, seeds, folds], scores outside the training data.
         """
-        taken: NDArray[Any] = np.take_along_axis(
-            np.asarray(outer), np.array([self.fold_by_fold]), axis=0
-        )[0]
-        return taken
+        return np.take_along_axis(np.asarray(outer), np.array([self.fold_by_fold]), axis=0)[0]
 
 
 def choice(

@@ -61,8 +61,7 @@ def namespace(domain: str) -> Any:
 
 def groups_of(domain: str) -> Mapping[str, tuple[str, ...]]:
     """Data sets that a domain has under one name, by that name in small letters."""
-    groups: Mapping[str, tuple[str, ...]] = getattr(namespace(domain), "GROUPS", {})
-    return groups
+    return getattr(namespace(domain), "GROUPS", {})
 
 
 def lent_encoders() -> Any:
@@ -77,8 +76,7 @@ class _Configs(UserDict[str, Any]):
     def __getitem__(self, name: str) -> type[RunConfig]:
         if self.data[name] is None:
             self.data[name] = DOMAINS[name].module("settings").CONFIG
-        config: type[RunConfig] = self.data[name]
-        return config
+        return self.data[name]
 
 
 CONFIGS: MutableMapping[str, type[RunConfig]] = _Configs(dict.fromkeys(DOMAINS))

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import csv
 import glob
-import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, get_args
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gcl_hard.core.extras import check_extra
-from gcl_hard.errors import DivergenceError, InputError, check_at_least, check_option
+from gcl_hard.errors import DivergenceError, InputError
 from gcl_hard.files.io import (
     array_of,
     atomic_write,
@@ -27,7 +26,6 @@ from gcl_hard.files.io import (
     storable,
 )
 
-Level = Literal["graphs", "nodes"]
 SUFFIXES = (".npz", ".parquet", ".csv")
 """Kinds of files that embeddings are written to."""
 WRITTEN = 2**24
@@ -51,28 +49,6 @@ def set_named(data: str | Path) -> tuple[str, Path | None]:
     if not path.exists():
         raise InputError(f"{data}: there is no such file or folder")
     return (path.stem if path.suffix in (".npz", ".zip") else path.name), path.parent
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How data to be embedded are read.
-
-    Attributes:
-        level: whether graphs are embedded, or all of their nodes.
-        smiles: column of SMILES of a CSV; found by its name if None.
-        ids: column of a CSV with the names of its rows.
-        batch_size: items embedded at a time; None for the domain's default.
-    """
-
-    level: Level = "graphs"
-    smiles: str | None = None
-    ids: str | None = None
-    batch_size: int | None = None
-
-    def __post_init__(self) -> None:
-        check_option("level", self.level, get_args(Level))
-        if self.batch_size is not None:
-            check_at_least("batch-size", self.batch_size, 1)
 
 
 @dataclass(frozen=True)
@@ -248,39 +224,22 @@ def _write_npz(embeddings: Embeddings, file: BinaryIO) -> None:
 
 
 def _write_csv(embeddings: Embeddings, file: BinaryIO) -> None:
-    text = io.TextIOWrapper(
-        file, encoding="utf-8", errors="backslashreplace", newline="", write_through=True
-    )
-    lines = csv.writer(text)  # both letters of its line ends are quoted in ids
-    lines.writerow([*embeddings.columns, "model", "data", *_dimensions(embeddings)])
-    digests = embeddings.model, embeddings.data
-    for names, values in _pieces(embeddings):
-        for k, row in enumerate(values.tolist()):
-            ids = [column[k] for column in names]
-            lines.writerow([*ids, *digests, *(f"{x:.9g}" for x in row)])
-    text.detach()
+    for number, table in enumerate(_tables(embeddings)):
+        table.to_csv(
+            file, mode="wb", header=not number, index=False, float_format="%.9g",
+            lineterminator="\r\n", errors="backslashreplace",
+        )  # fmt: skip
 
 
 def _write_parquet(embeddings: Embeddings, file: BinaryIO) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 
-    digest = pa.dictionary(pa.int8(), pa.string())
-    schema = pa.schema([
-        *((column, pa.from_numpy_dtype(ids.dtype) if ids.dtype.kind in "iu" else pa.string())
-          for column, ids in embeddings.columns.items()),
-        ("model", digest), ("data", digest),
-        *((name, pa.float32()) for name in _dimensions(embeddings)),
-    ], {b"model": embeddings.model.encode(), b"data": embeddings.data.encode()})  # fmt: skip
-    with parquet.ParquetWriter(file, schema) as writer:
-        for names, values in _pieces(embeddings):
-            digests = [[text] * len(values) for text in (embeddings.model, embeddings.data)]
-            ids = [_encodable(column.tolist()) for column in names]
-            columns = [*ids, *digests, *np.ascontiguousarray(values.T)]
-            arrays = [
-                pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)
-            ]
-            writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+    tables = (pa.Table.from_pandas(t, preserve_index=False) for t in _tables(embeddings))
+    first = next(tables)
+    with parquet.ParquetWriter(file, first.schema) as writer:
+        for table in chain([first], tables):
+            writer.write_table(table)
 
 
 WRITERS: Mapping[str, Callable[[Embeddings, BinaryIO], None]] = {
@@ -288,24 +247,19 @@ WRITERS: Mapping[str, Callable[[Embeddings, BinaryIO], None]] = {
 }  # fmt: skip
 
 
-def _encodable(ids: list[Any]) -> list[Any]:
-    """Ids whose text can be written as UTF-8, lone surrogates as numbers."""
-    return [
-        name.encode("utf-8", "backslashreplace").decode() if isinstance(name, str) else name
-        for name in ids
-    ]
+def _tables(embeddings: Embeddings) -> Iterator[Any]:
+    """DataFrames of rows, some at a time."""
+    import pandas as pd
 
-
-def _dimensions(embeddings: Embeddings) -> list[str]:
-    return [f"z{i}" for i in range(embeddings.values.shape[1])]
-
-
-def _pieces(embeddings: Embeddings) -> Iterator[tuple[Sequence[NDArray[Any]], NDArray[np.float32]]]:
-    """Names and values of rows, some at a time."""
-    step = max(1, WRITTEN // max(1, embeddings.values.shape[1]))
+    width = embeddings.values.shape[1]
+    step = max(1, WRITTEN // max(1, width))
     for start in range(0, len(embeddings.values), step):
         rows = slice(start, start + step)
-        yield [names[rows] for names in embeddings.columns.values()], embeddings.values[rows]
+        names = {column: ids[rows] for column, ids in embeddings.columns.items()}
+        values = pd.DataFrame(embeddings.values[rows], columns=[f"z{i}" for i in range(width)])
+        yield pd.DataFrame({**names, "model": embeddings.model, "data": embeddings.data}).join(
+            values
+        )
 
 
 def digests_of(path: Path) -> tuple[str, str]:
@@ -318,14 +272,14 @@ def digests_of(path: Path) -> tuple[str, str]:
         if path.suffix == ".npz":
             with opened_npz(path) as stored:
                 return str(array_of(stored, path, "model")), str(array_of(stored, path, "data"))
-        if path.suffix == ".parquet":
-            from pyarrow import parquet
+        import pandas as pd
 
-            metadata = parquet.read_schema(path).metadata
-            return metadata[b"model"].decode(), metadata[b"data"].decode()
-        with path.open(encoding="utf-8", newline="") as text:
-            row = next(csv.DictReader(text))
-        return row["model"], row["data"]
+        digests = ["model", "data"]
+        if path.suffix == ".parquet":
+            table = pd.read_parquet(path, columns=digests)
+        else:
+            table = pd.read_csv(path, usecols=digests, nrows=1, dtype=str)
+        return str(table["model"][0]), str(table["data"][0])
     except Exception as error:  # from readers of three kinds of files
         raise InputError(
             f"{path} is there, and holds no embeddings of this command: give --force, or another "

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar, get_args
 from uuid import uuid4
 
 import numpy as np
@@ -17,13 +17,19 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from gcl_hard.errors import DivergenceError, InputError, check_at_least, check_processes
-from gcl_hard.experiments.domains import namespace
+from gcl_hard.errors import (
+    DivergenceError,
+    InputError,
+    check_at_least,
+    check_option,
+    check_processes,
+)
+from gcl_hard.experiments.domains import DOMAINS, namespace
 from gcl_hard.experiments.settings import CONTROLS, RunConfig
 from gcl_hard.losses.methods import METHODS
 
 if TYPE_CHECKING:
-    from gcl_hard.experiments.embedding import Items, Reading
+    from gcl_hard.experiments.embedding import Items
     from gcl_hard.experiments.exporting import Exportable
     from gcl_hard.experiments.record import RunResult, Scored
     from gcl_hard.experiments.run import Run
@@ -242,6 +248,34 @@ class PretrainingData(NamedTuple):
     settings: Mapping[str, Any] = {}
 
 
+Level = Literal["graphs", "nodes"]
+"""What of graphs is embedded."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How data to be embedded are read.
+
+    Attributes:
+        context: the device, an offline mirror of data, and the processes that parse SMILES.
+        level: whether graphs are embedded, or all of their nodes.
+        smiles: column of SMILES of a CSV; found by its name if None.
+        ids: column of a CSV with the names of its rows.
+        batch_size: items embedded at a time; None for the domain's default.
+    """
+
+    context: RunContext
+    level: Level = "graphs"
+    smiles: str | None = None
+    ids: str | None = None
+    batch_size: int | None = None
+
+    def __post_init__(self) -> None:
+        check_option("level", self.level, get_args(Level))
+        if self.batch_size is not None:
+            check_at_least("batch-size", self.batch_size, 1)
+
+
 class Experiment(ABC, Generic[C, D]):
     """One domain: how its data are loaded and described, how runs are trained and scored, what it
     can do, and how its tables are worded.
@@ -368,8 +402,8 @@ class Experiment(ABC, Generic[C, D]):
         return ("accuracy",)
 
     def canonical_dataset(self, config: C) -> str:
-        """The canonical name of the data set, which may have several."""
-        return config.dataset
+        """The name of the data set as ``canonical_name`` of the domain's package spells it."""
+        return getattr(namespace(config.domain), "canonical_name", str)(config.dataset)
 
     def files(self, config: C, data_dir: Path | None) -> list[Path]:
         """Files of the data set, if it is a named one; InputError if they are not available."""
@@ -463,7 +497,10 @@ class Experiment(ABC, Generic[C, D]):
 
     def published(self, config: C) -> float | None:
         """The accuracy in percent that the H-SCL paper reports for a configuration, if any."""
-        return None
+        package = DOMAINS.get(config.domain)
+        if package is None or not package.tables:
+            return None
+        return package.module("presets").published(config)
 
     def recipe(self, dataset: str) -> dict[str, Any]:
         """Our recipe for a data set by any of its names."""
@@ -497,20 +534,14 @@ class Experiment(ABC, Generic[C, D]):
         raise InputError(f"encoders of {config.domain} are not made again from files")
 
     def items(
-        self,
-        encoder: nn.Module,
-        saved: Mapping[str, Any],
-        data: Any,
-        context: RunContext,
-        reading: Reading,
+        self, encoder: nn.Module, saved: Mapping[str, Any], data: Any, reading: Reading
     ) -> Items:
         """What a trained encoder embeds, for ``gcl-hard embed``.
 
         Args:
-            encoder: on ``context.device``, in evaluation mode.
+            encoder: on the device of ``reading.context``, in evaluation mode.
             saved: the content of its file, with ``config``.
             data: name or path of the data, or the user's own.
-            context: ``data_dir`` is an offline mirror.
             reading: how the data are read.
 
         Raises:
@@ -554,8 +585,7 @@ class Experiment(ABC, Generic[C, D]):
         Raises:
             InputError: for objects that make no set.
         """
-        user_set: D = data
-        return user_set
+        return data
 
     def data_settings(self, data: D, stated: Mapping[str, Any]) -> dict[str, Any]:
         """Settings that a set of the user's own fixes; InputError if others are stated."""
@@ -595,6 +625,15 @@ def refuse_together(context: RunContext, items: str) -> None:
         raise InputError(
             f"processes of torchrun train image encoders together: {items} are trained side by "
             f"side, with --jobs N or --scheduler"
+        )
+
+
+def check_finite(outputs: Any, run: object) -> None:
+    """DivergenceError unless all embeddings or predictions of a run are finite."""
+    if not np.isfinite(outputs).all():
+        raise DivergenceError(
+            f"the embeddings are not finite ({run}), and nothing of it is saved: lower lr or beta, "
+            f"raise temperature, or look at the encoder and the data"
         )
 
 

@@ -37,5 +37,4 @@ def domain_of_table(name: str) -> Domain:
 
 def preset(name: str) -> Preset:
     """The preset of a table; errors of :func:`domain_of_table`."""
-    table: Preset = DOMAINS[domain_of_table(name)].module("presets").TABLES[name]
-    return table
+    return DOMAINS[domain_of_table(name)].module("presets").TABLES[name]

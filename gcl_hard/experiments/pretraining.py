@@ -39,7 +39,6 @@ class Prepared(NamedTuple):
         seed: seed of the global random states.
         embed: embeds up to :data:`CHECKED` items.
         content: returns the file's content: ``encoder``, its weights, and what rebuilds it.
-        images: as of :func:`gcl_hard.training.loop.train`.
     """
 
     model: nn.Module
@@ -48,7 +47,6 @@ class Prepared(NamedTuple):
     seed: int
     embed: Callable[[], Any]
     content: Callable[[], dict[str, Any]]
-    images: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -162,7 +160,7 @@ def _train(options: PretrainOptions, pretraining: Pretraining, device: torch.dev
 
         losses = Training(run, checkpoint, report, n_batches=prepared.n_batches).train(
             prepared.model, prepared.batches, run.config.optimisation(), device=device,
-            seed=prepared.seed, images=prepared.images,
+            seed=prepared.seed,
         )  # fmt: skip
     if not torch.as_tensor(prepared.embed()).isfinite().all():
         checkpoint.remove()

@@ -16,7 +16,7 @@ import torch
 from torch import distributed
 
 from gcl_hard.core.signals import leave_to_parent
-from gcl_hard.errors import GclHardError, InputError
+from gcl_hard.errors import GclHardError
 from gcl_hard.losses.gathering import world_size
 
 CLOSED = re.compile("connection closed|connection reset", re.IGNORECASE)
@@ -46,19 +46,12 @@ def joined(device: torch.device) -> Iterator[bool]:
     Yields:
         Whether this process drives; also True if there is no other.
 
-    Raises:
-        InputError: for more processes on a machine than GPUs.
     """
     global _orders  # noqa: PLW0603 - like the process group itself there is one
     if not started():
         yield True
         return
     if device.type == "cuda":
-        if here() > torch.cuda.device_count():
-            raise InputError(
-                f"torchrun has started {here()} processes on a machine with "
-                f"{torch.cuda.device_count()} CUDA device(s): lower --nproc-per-node"
-            )
         torch.cuda.set_device(own_device(device))
     # Others wait inside of NCCL while the first one monitors, takes snapshots or saves.
     distributed.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=WAITING)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from gcl_hard.experiments.logs import Log
 
@@ -145,23 +145,8 @@ def bar_of(description: str, unit: str, total: int | None = None) -> Any:
     """
     from tqdm import tqdm
 
-    drawn = sys.stderr.isatty()
-    every = 1.0 if drawn else 60.0
+    every = 1.0 if sys.stderr.isatty() else 60.0
     return tqdm(
         total=total, desc=description, unit=unit, unit_scale=True, mininterval=every, delay=every,
-        leave=total is not None, file=sys.stderr if drawn else _Lines(sys.stderr),
+        leave=total is not None,
     )  # fmt: skip
-
-
-class _Lines:
-    """A file in which each state of a bar becomes a line."""
-
-    def __init__(self, file: TextIO) -> None:
-        self._file = file
-
-    def write(self, text: str) -> None:
-        if text.strip():
-            self._file.write(f"{text.strip()}\n")
-
-    def flush(self) -> None:
-        self._file.flush()

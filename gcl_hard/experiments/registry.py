@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from gcl_hard.core.extras import check_extra
@@ -18,14 +18,9 @@ if TYPE_CHECKING:
     from gcl_hard.experiments.trials import Inner, Outer
 
 
-@cache
-def _experiment(domain: str) -> Experiment[Any, Any]:
-    experiment: Experiment[Any, Any] = DOMAINS[domain].module("experiment").EXPERIMENT()
-    return experiment
-
-
 EXPERIMENTS: dict[str, Callable[[], Experiment[Any, Any]]] = {
-    domain: partial(_experiment, domain) for domain in DOMAINS
+    domain: cache(lambda package=package: package.module("experiment").EXPERIMENT())
+    for domain, package in DOMAINS.items()
 }
 """What makes the experiment of each domain."""
 
@@ -95,10 +90,7 @@ def outer_parts(
     experiment = runnable(config)
     package = DOMAINS.get(config.domain)
     if package is not None and package.trials:
-        parts: Sequence[Outer] = package.module("trials").outer_parts(
-            config, data, context, inner, n_folds
-        )
-        return parts
+        return package.module("trials").outer_parts(config, data, context, inner, n_folds)
     if config.n_scores > 1 and not experiment.has_validation:
         raise InputError(
             f"a search needs one test part, and {config.domain} are scored on {config.n_scores} "

@@ -88,8 +88,6 @@ class SearchOptions(ExecutionOptions):
             check_number("minutes", self.minutes, above=0)
         if self.seed >= 2**32:
             raise InputError(f"seed must be a whole number from 0 to 2**32 - 1, got {self.seed}")
-        if self.metric is not None and (not isinstance(self.metric, str) or not self.metric):
-            raise InputError(f"metric must be the name of one, such as f1_macro, got {self.metric}")
         for kind, names in (("sampler", SamplerName), ("pruner", PrunerName)):
             if isinstance(choice := getattr(self, kind), str):  # else the user's own, from Python
                 check_option(kind, choice, get_args(names))

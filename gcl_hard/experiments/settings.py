@@ -61,7 +61,8 @@ def _is_hard(above: Values) -> bool:
     return method_row is not None and above.get("positives", method_row.positives) == "hard"
 
 
-def _chooses_views(above: Values) -> bool:
+def chooses_views(above: Values) -> bool:
+    """Whether the method itself chooses positives from a pool of views."""
     method_row = row(above)
     return method_row is not None and method_row.positives == "hard"
 
@@ -177,7 +178,7 @@ BETA_CHANGES = Setting(
 )  # fmt: skip
 WITHOUT = Setting(
     "what spacl leaves out: none, anchor, hard-positives, adversarial, filter, a+b", several=True,
-    applies=_chooses_views, canonical=_without,
+    applies=chooses_views, canonical=_without,
 )  # fmt: skip
 
 
@@ -397,7 +398,7 @@ class RunConfig(_Training, _MethodSettings, _Loss, ConfigHead):  # type: ignore[
     @property
     def encoders(self) -> int:
         """Encoders that one run trains."""
-        return int(not self.is_baseline)
+        return int(not self.is_baseline or self.method == "supervised")
 
     @property
     def most_epochs(self) -> int:

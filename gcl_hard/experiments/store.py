@@ -7,9 +7,10 @@ import glob
 import gzip
 import json
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import torch
@@ -125,25 +126,19 @@ class Store:
         self, run: Run, arrays: Mapping[str, NDArray[Any]] | None, suffix: str = POINTS
     ) -> None:
         """Store arrays of the last snapshot next to the result; None removes old ones."""
-        path = self.file(run, suffix)
-        if arrays is None:
-            path.unlink(missing_ok=True)
-            return
-        with atomic_write(path) as file:
-            plain = {name: storable(array) for name, array in arrays.items()}
-            np.savez_compressed(file, allow_pickle=False, **plain)
+        plain = {name: storable(array) for name, array in (arrays or {}).items()}
+        _put(
+            self.file(run, suffix),
+            arrays,
+            lambda file: np.savez_compressed(file, allow_pickle=False, **plain),
+        )
 
     def put_encoders(self, run: Run, state: Mapping[str, Any] | None) -> None:
         """Store trained encoders next to the result; None removes old ones.
 
         They are read by ``torch.load(…, weights_only=True)``.
         """
-        path = self.file(run, ENCODERS)
-        if state is None:
-            path.unlink(missing_ok=True)
-            return
-        with atomic_write(path) as file:
-            torch.save(state, file)
+        _put(self.file(run, ENCODERS), state, partial(torch.save, state))
 
     def rows(self) -> Iterator[RunResult]:
         """All results in the folder, sorted by the names of their runs."""
@@ -235,6 +230,14 @@ class Store:
         """The record in a row of the compact form."""
         row = self._archive().get(name)
         return None if row is None else _record(name, row)
+
+
+def _put(path: Path, content: object, write: Callable[[BinaryIO], object]) -> None:
+    if content is None:
+        path.unlink(missing_ok=True)
+        return
+    with atomic_write(path) as file:
+        write(file)
 
 
 def _record(name: str, row: Mapping[str, Any]) -> RunResult | Unread:

@@ -59,8 +59,7 @@ def reader(kind: Any, *, several: bool = False) -> Callable[[Any], Any]:
     """
     first, *others = members(kind)
     if get_origin(first) is Annotated:  # with a reader of its own
-        annotated: Callable[[Any], Any] = get_args(first)[1]
-        return annotated
+        return get_args(first)[1]
     listed = get_origin(first) is tuple
     item = get_args(first)[0] if listed and not several else first
 

@@ -185,8 +185,7 @@ def debiased(expected: Tensor, scores: DenseScores, plan: Plan) -> Tensor:
 def _similarity(t: Tensor, scores: DenseScores, plan: Plan) -> Tensor:
     """The scores t as a hardening sees them."""
     if plan.scale is None:
-        cosine: Tensor = t / (1 / plan.temperature)
-        return cosine
+        return t / (1 / plan.temperature)
     hardness = jsd_hardness(t, scores.others, plan.scale, lengths=scores.lengths)
     return hardness.value if plan.detach else hardness.with_gradient(t)
 

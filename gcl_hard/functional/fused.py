@@ -139,8 +139,7 @@ def jsd_negatives(
         >>> e
         tensor([0.6931, 0.6931])
     """
-    out: tuple[Tensor, Tensor, Tensor] = _JSDNegatives.apply(nodes, graphs, batch, same, rule)
-    return out
+    return _JSDNegatives.apply(nodes, graphs, batch, same, rule)
 
 
 # :func:`gcl_hard.functional.jsd.counted_jsd` of one model with a colour for each node has the same

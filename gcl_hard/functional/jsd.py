@@ -145,8 +145,7 @@ def counted_jsd(  # noqa: PLR0917 (a batch, and its embeddings by each model)
         >>> counted_jsd(zeros[:, :1], zeros, pairs, [Rule(Uniform())])
         tensor([0.])
     """
-    out: Tensor = _CountedJSD.apply(nodes, graphs, pairs, tuple(rules), classes, kept)
-    return out
+    return _CountedJSD.apply(nodes, graphs, pairs, tuple(rules), classes, kept)
 
 
 class _CountedJSD(torch.autograd.Function):

@@ -97,13 +97,8 @@ def in_folder(folder: Path, name: str) -> Path | None:
                 for path in alike
                 if (files_of(members(path), name) if wanted == name else path.is_file())
             ]
-            if len(paths) > 1:
-                raise InputError(
-                    f"{folder} holds {' and '.join(sorted(path.name for path in paths))}: rename "
-                    f"the one to be read to {wanted}"
-                )
-            if paths:
-                return paths[0]
+            if (path := locating.single(paths, name)) is not None:
+                return path
     return None
 
 

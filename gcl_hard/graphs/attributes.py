@@ -58,8 +58,6 @@ def read_attributes(
         >>> read_attributes([graph], ["element", "charge"], [2], "node").label_names
         ('element=C', 'element=O')
     """
-    if isinstance(names, str):
-        raise InputError(f"{level}_attrs is a list of names: give [{names!r}]")
     kinds: list[tuple[Tensor, tuple[str, ...]]] = []
     numbers: list[tuple[Tensor, tuple[str, ...]]] = []
     for name in names:
@@ -74,11 +72,7 @@ def read_attributes(
         numbers.append(
             (rows, (name,) if width == 1 else tuple(f"{name} {i}" for i in range(width)))
         )
-    attributes = Attributes(*_side_by_side(kinds), *_side_by_side(numbers))
-    columns = [*attributes.label_names, *attributes.number_names]
-    if twice := [name for name in dict.fromkeys(columns) if columns.count(name) > 1]:
-        raise InputError(f"two columns of {level} attributes are called {twice[0]}")
-    return attributes
+    return Attributes(*_side_by_side(kinds), *_side_by_side(numbers))
 
 
 def _joined(graphs: Sequence[Any], name: str, sizes: Sequence[int], level: str) -> NDArray[Any]:

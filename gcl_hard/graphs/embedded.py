@@ -12,8 +12,8 @@ import torch
 from torch import nn
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.embedding import Items, Reading, set_named
-from gcl_hard.experiments.experiment import RunContext
+from gcl_hard.experiments.embedding import Items, set_named
+from gcl_hard.experiments.experiment import Reading, RunContext
 from gcl_hard.experiments.settings import Config
 from gcl_hard.graphs.data import GraphSet
 from gcl_hard.graphs.encoders import GIN
@@ -47,7 +47,6 @@ def items_of_graphs(
     digest: str,
     reading: Reading,
     *,
-    device: torch.device,
     notes: tuple[str, ...] = (),
 ) -> Items:
     """The graphs of a set, or all of their nodes, as items to embed.
@@ -56,11 +55,11 @@ def items_of_graphs(
         encoder: encoder on the device.
         graphs: the set.
         digest: its digest.
-        reading: whether nodes are embedded, and the batch size.
-        device: device of the encoder.
+        reading: whether nodes are embedded, the batch size, and the device.
         notes: notes on the data.
     """
     parts, nodes = embedded_together(graphs, reading.batch_size), reading.level == "nodes"
+    device = torch.device(reading.context.device)
     columns = {"id": graphs.names}
     sizes = [len(part) for part in parts]
     if nodes:

@@ -146,13 +146,9 @@ class Ensemble:
     def _compress(self, graphs: GraphSet | ColouredSet, features: Sequence[Tensor] | None) -> None:
         layers = len(self._gin.convs)
         self.coloured = ColouredSet(graphs, layers) if isinstance(graphs, GraphSet) else graphs
-        if self.coloured.layers != layers:
-            raise InputError(f"colours of {self.coloured.layers} layers for a GIN of {layers}")
-        nodes, shape = self.coloured.representatives, [self.graphs.n_nodes, self._gin.in_dim]
-        features = features or [self.graphs.x]
-        if any([*x.shape] != shape for x in features):
-            raise InputError(f"node features must be {shape}, nodes by the width of this GIN")
-        self.features = torch.stack([x[nodes.to(x.device)] for x in features])
+        nodes = self.coloured.representatives
+        rows = [x[nodes.to(x.device)] for x in features or [self.graphs.x]]
+        self.features = torch.stack(rows)
         self.features = self.features.to(self.device, self.dtype)
 
     def _restrict(self) -> None:
@@ -244,23 +240,22 @@ class Ensemble:
         graphs = _head(parameters, "graph_head", graphs)
         return counted_jsd(nodes, graphs, batch.pairs, self.rules, self._classes(batch), kept)
 
-    def trained(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Models that the last batch trains, bool [P], and its number of graphs for each."""
-        n_models = len(self.models)
-        kept = batch.y.new_ones(n_models, len(batch.y), dtype=torch.bool)
+    def trained(self, batch: Batch) -> Tensor:
+        """Models that the last batch trains, bool [P]."""
         if isinstance(batch, PairedViews):
-            return self._used > 0, kept.sum(1)
+            return self._used > 0
+        kept = batch.y.new_ones(len(self.models), len(batch.y), dtype=torch.bool)
         if self.mask is not None:
             kept = self.mask[:, batch.graphs]
         sizes = kept.sum(1)
         if isinstance(self.models[0], Supervised):
-            return sizes > 0, sizes
+            return sizes > 0
         if (classes := self._classes(batch)) is None:
-            return sizes > 1, sizes
+            return sizes > 1
         kind, n_kinds = classes
         n_classes = (kept.long() @ nn.functional.one_hot(kind, n_kinds) > 0).sum(1)
         other = torch.tensor([rule.other_labels for rule in self.rules], device=kept.device)
-        return torch.where(other, n_classes, sizes) > 1, sizes
+        return torch.where(other, n_classes, sizes) > 1
 
     def _classes(self, batch: ColouredBatch) -> Classes | None:
         """Classes of a batch's graphs; each graph without a label is a class of its own."""

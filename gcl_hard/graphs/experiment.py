@@ -20,12 +20,13 @@ from gcl_hard.evaluation.folds import FoldScore, inner_folds, stopping_holdout
 from gcl_hard.evaluation.metrics import score_of_logits
 from gcl_hard.experiments.custom import own_part
 from gcl_hard.experiments.domains import lent_encoders
-from gcl_hard.experiments.embedding import Items, Reading
+from gcl_hard.experiments.embedding import Items
 from gcl_hard.experiments.experiment import (
     Clock,
     Experiment,
     Parts,
     PretrainingData,
+    Reading,
     Report,
     RunContext,
     TrainedRun,
@@ -36,7 +37,7 @@ from gcl_hard.experiments.record import RunResult, Scored
 from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.settings import OwnTraining, of_part
 from gcl_hard.experiments.training import TrainedEncoders
-from gcl_hard.graphs import canonical_name, protocols, training, tudataset
+from gcl_hard.graphs import protocols, training, tudataset
 from gcl_hard.graphs.data import GraphSet
 from gcl_hard.graphs.embedded import items_of_graphs, named_as, with_columns_of
 from gcl_hard.graphs.features import CODES, KINDS
@@ -129,10 +130,6 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
             **({"class_names": list(data.class_names)} if data.class_names else {}),
         }
 
-    def canonical_dataset(self, config: GraphConfig) -> str:
-        """As :func:`gcl_hard.graphs.canonical_name`."""
-        return canonical_name(config.dataset)
-
     def files(self, config: GraphConfig, data_dir: Path | None) -> list[Path]:
         """Files of a set of TUDataset."""
         return tudataset.paths(config.dataset, data_dir=data_dir)
@@ -154,12 +151,6 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
                 raise InputError(f"two sets are named {graphs.name}: give each a name of its own")
             names[dataset] = graphs.name
         return {"dataset": names.get(dataset, dataset)}
-
-    def published(self, config: GraphConfig) -> float | None:
-        """The accuracy in Table II."""
-        from gcl_hard.graphs.presets import published
-
-        return published(config)
 
     def recipe(self, dataset: str) -> dict[str, Any]:
         """Our recipe for a data set."""
@@ -254,28 +245,23 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
         return new_encoder(config, saved["n_features"], saved["edge_dim"], parts)
 
     def items(
-        self,
-        encoder: nn.Module,
-        saved: Mapping[str, Any],
-        data: Any,
-        context: RunContext,
-        reading: Reading,
+        self, encoder: nn.Module, saved: Mapping[str, Any], data: Any, reading: Reading
     ) -> Items:
         """Graphs, or all of their nodes, with the features that the encoder was trained on."""
         config, kind = saved["config"], saved.get("features")
         if kind in KINDS:
             config = replace(config, features=kind)
         if isinstance(data, str | Path):
-            config, context = named_as(data, config, context)
+            config, context = named_as(data, config, reading.context)
             name = config.dataset
             loaded = graphs_named(name, config.features) if ":" in name else None
         else:
+            context = reading.context
             loaded = own_graphs(data, name="custom", features=config.features)
         graphs = self.load(config, context, loaded)
         graphs, notes = with_columns_of(encoder, saved, graphs)
         _, digest = _digests(graphs)  # of the columns that the encoder reads
-        device = torch.device(context.device)
-        return items_of_graphs(encoder, graphs, digest, reading, device=device, notes=notes)
+        return items_of_graphs(encoder, graphs, digest, reading, notes=notes)
 
     def exportable(self, encoder: nn.Module, saved: Mapping[str, Any]) -> Exportable:
         """Embeddings of nodes and graphs, from features, edges and pointers."""
@@ -343,8 +329,7 @@ def fold_scores(
 ) -> tuple[FoldScore, ...]:
     """The scores of the outer folds by the nested SVM, if training did not score them."""
     if trained.scores is not None:
-        scores: tuple[FoldScore, ...] = trained.scores
-        return scores
+        return trained.scores
     run, config = trained.run, cast("GraphConfig", trained.run.config)
     if isinstance(data, GivenFold):
         graphs, folds, of_encoders = data.embedded, [data.fold], True

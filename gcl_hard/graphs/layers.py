@@ -56,8 +56,7 @@ def add_rows(sums: Sums, x: Tensor) -> Tensor:
     Returns:
         float [P, R, d].
     """
-    out: Tensor = _AddRows.apply(x, sums)
-    return out
+    return _AddRows.apply(x, sums)
 
 
 class _AddRows(torch.autograd.Function):
@@ -120,8 +119,7 @@ def relu_norm(
     Source:
         Ioffe, Szegedy (2015), *Batch Normalization*, Algorithm 1, with counts.
     """
-    out: tuple[Tensor, Tensor, Tensor] = _ReluNorm.apply(x, counts, weight, bias, eps)
-    return out
+    return _ReluNorm.apply(x, counts, weight, bias, eps)
 
 
 def normed(

@@ -204,8 +204,7 @@ class Head(nn.Module):
 
     def forward(self, z: Tensor) -> Tensor:
         """Map float [N, dim] to float [N, dim]."""
-        out: Tensor = self.block(z) + self.shortcut(z)
-        return out
+        return self.block(z) + self.shortcut(z)
 
 
 class InfoGraph(GraphContrast):
@@ -357,8 +356,7 @@ class TwoView(Draws, GraphContrast):
     def project(self, graphs: Graphs) -> Tensor:
         """Projected graph embeddings, the input of the loss, float [G, out_dim]."""
         _, z = encode(self.encoder, graphs, self.out_dim)
-        projected: Tensor = self.projection(z)
-        return projected
+        return self.projection(z)
 
 
 class Supervised(GraphModel):
@@ -407,8 +405,7 @@ class Supervised(GraphModel):
         return self.scores(graphs).argmax(dim=1)
 
     def _logits(self, graphs: Graphs) -> Tensor:
-        logits: Tensor = self.classifier(encode(self.encoder, graphs, self.out_dim)[1])
-        return logits
+        return self.classifier(encode(self.encoder, graphs, self.out_dim)[1])
 
 
 def _batches(graphs: Any, batch_size: int | None) -> Iterator[Any]:
@@ -514,8 +511,7 @@ def _check_nodes(batch: Tensor, n_graphs: int) -> None:
 
 def _uncompiled(encoder: nn.Module) -> nn.Module:
     """The encoder below torch.compile."""
-    plain: nn.Module = getattr(encoder, "_orig_mod", encoder)
-    return plain
+    return getattr(encoder, "_orig_mod", encoder)
 
 
 def _edge_features(encoder: nn.Module, graphs: Graphs) -> dict[str, Tensor | None]:

@@ -251,8 +251,7 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
     """A tensor, array or list as a NumPy array."""
     if isinstance(values, Tensor):
         values = values.detach().to_dense().cpu()
-        array: NDArray[Any] = (values.float() if values.dtype == torch.bfloat16 else values).numpy()
-        return array
+        return (values.float() if values.dtype == torch.bfloat16 else values).numpy()
     try:
         return np.asarray(values)
     except (TypeError, ValueError) as error:

@@ -54,8 +54,7 @@ class PointerEncoder(nn.Module):
             # Read from a tensor, the number may be 1, whereas exported axes of size 1 are refused.
             keywords["n_graphs"] = torch.full((), ptr.shape[0] - 1).item()
             torch._check(keywords["n_graphs"] >= 1)
-        embeddings: tuple[Tensor, Tensor] = self.encoder(x, edge_index, batch, **keywords)
-        return embeddings
+        return self.encoder(x, edge_index, batch, **keywords)
 
 
 def paths(n: int) -> tuple[Tensor, Tensor]:

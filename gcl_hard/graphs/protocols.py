@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from gcl_hard.errors import DivergenceError, InputError
+from gcl_hard.errors import InputError
 from gcl_hard.evaluation.folds import (
     Fold,
     FoldScore,
@@ -25,7 +25,7 @@ from gcl_hard.evaluation.probing import PROBES
 from gcl_hard.evaluation.svm import C_GRID, kernel_fold, svm_cross_validation, svm_fold
 from gcl_hard.experiments.custom import EncoderMaker, make_encoder, own_part
 from gcl_hard.experiments.domains import lent_encoders
-from gcl_hard.experiments.experiment import Parts, seeded_weights
+from gcl_hard.experiments.experiment import Parts, check_finite, seeded_weights
 from gcl_hard.graphs.data import GraphSet
 from gcl_hard.graphs.encoders import GIN
 from gcl_hard.graphs.models import GraphModel, InfoGraph, Supervised, TwoView
@@ -89,10 +89,9 @@ def new_encoder(
     if (make := own_part(config.encoder, parts)) is not None:
         return make_encoder(make, n_features, edge_dim)
     if config.encoder == MOLECULE_GIN:
-        encoder: nn.Module = lent_encoders().MoleculeGIN(
+        return lent_encoders().MoleculeGIN(
             config.dim, config.layers, readout=config.readout, jk=config.jk
         )
-        return encoder
     return GIN(
         n_features, config.dim, config.layers, readout=config.readout, jk=config.jk,
         edge_dim=edge_dim if config.edge_labels else None, virtual_node=config.virtual_node,
@@ -192,11 +191,7 @@ def embeddings(
 ) -> NDArray[np.float64]:
     """Embeddings of every graph, float64 [G, d], checked to be finite."""
     z = model.embed(graphs).astype(np.float64)
-    if not np.isfinite(z).all():
-        raise DivergenceError(
-            f"embeddings are not finite ({config}, seed {seed}): lower lr or beta, raise "
-            f"temperature, or look at the data"
-        )
+    check_finite(z, f"{config}, seed {seed}")
     return z
 
 
@@ -323,10 +318,7 @@ def label_histogram(graphs: GraphSet) -> NDArray[np.float64]:
     x = graphs.x.cpu().double()
     graph_ids = torch.arange(graphs.n_graphs)
     owner = torch.repeat_interleave(graph_ids, graphs.node_ptr.cpu().diff())
-    total: NDArray[np.float64] = (
-        x.new_zeros(graphs.n_graphs, graphs.n_features).index_add_(0, owner, x).numpy()
-    )
-    return total
+    return x.new_zeros(graphs.n_graphs, graphs.n_features).index_add_(0, owner, x).numpy()
 
 
 def graph_size(graphs: GraphSet) -> NDArray[np.float64]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_a
 
 from gcl_hard.core.setting import Setting
 from gcl_hard.errors import InputError, check_option
+from gcl_hard.evaluation.checks import check_grid
 from gcl_hard.evaluation.probing import PROBES
 from gcl_hard.experiments.settings import (
     BATCH_PARTS,
@@ -222,8 +223,8 @@ class GraphConfig(OwnTraining, RunConfig, GraphLoss):
         _check_encoder(self)
         if self.probe != "svm" and self.kernel != "rbf":
             raise InputError(f"kernel {self.kernel} applies to the SVM: leave it out, or probe")
-        if self.c_grid is not None and not all(0 < c < float("inf") for c in self.c_grid):
-            raise InputError(f"c-grid holds penalties C > 0, got {self.c_grid}")
+        if self.c_grid is not None:
+            check_grid("c-grid", self.c_grid)
         if self.encodings:
             from gcl_hard.graphs.encodings import check_encodings
 
@@ -268,9 +269,7 @@ class GraphConfig(OwnTraining, RunConfig, GraphLoss):
     @property
     def encoders(self) -> int:
         """Encoders that one run trains."""
-        if self.is_baseline and self.method != "supervised":
-            return 0
-        return self.folds if self.protocol == "inductive" else 1
+        return super().encoders * (self.folds if self.protocol == "inductive" else 1)
 
     @property
     def n_scores(self) -> int:

@@ -7,7 +7,6 @@ import os
 import re
 import warnings
 import zipfile
-import zlib
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -19,6 +18,7 @@ import torch
 
 from gcl_hard.errors import InputError
 from gcl_hard.files import locating
+from gcl_hard.files.io import reading
 from gcl_hard.files.locating import Download, Wanted
 from gcl_hard.graphs import (
     ALIASES,
@@ -138,12 +138,6 @@ def locate(
         'MUTAG'
     """
     name = canonical_name(name)
-    if Path(name).suffixes[:1] == [".csv"]:
-        raise InputError(
-            f"{name} is not a TUDataset: for molecules in a CSV file give module:name, a function "
-            f"that "
-            f"returns read_molecules({name!r}).molecules, or use --domain molecules"
-        )
     places = locating.folders("tu", data_dir=data_dir, cache_dir=cache_dir, files="NAME.zip files")
     url = f"{SITE}/{name}.zip"
     wanted = Wanted(
@@ -207,23 +201,13 @@ def read_texts(path: Path, name: str) -> dict[str, str]:
         >>> sorted(read_texts(PACKAGED / "MUTAG.zip", "MUTAG"))
         ['A', 'edge_labels', 'graph_indicator', 'graph_labels', 'node_labels']
     """
-    try:
+    with reading(path, "a set of TUDataset", ": replace it by an intact copy"):
         if path.is_dir():
             files = _chosen(members(path), path, name)
-            raw = {key: (path / file).read_bytes() for key, file in files.items()}
-        else:
-            with zipfile.ZipFile(path) as archive:
-                files = _chosen(archive.namelist(), path, name)
-                raw = {key: archive.read(file) for key, file in files.items()}
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError) as error:
-        raise InputError(
-            f"{path} cannot be read: {error}; replace it by an intact copy (or delete it to "
-            f"download the set again)"
-        ) from error
-    try:
-        return {key: content.decode() for key, content in raw.items()}
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: a {name}_*.txt file is not text: {error}") from error
+            return {key: (path / file).read_text("utf-8") for key, file in files.items()}
+        with zipfile.ZipFile(path) as archive:
+            files = _chosen(archive.namelist(), path, name)
+            return {key: archive.read(file).decode() for key, file in files.items()}
 
 
 def _chosen(paths: Sequence[str], path: Path, name: str) -> dict[str, str]:

@@ -312,11 +312,9 @@ def checked(images: Images, labels: Labels, n_classes: int, where: str) -> tuple
         torch.Size([2, 3, 8, 8])
     """
     _check_pixels(images, where)
-    if labels.ndim != 1 or labels.dtype.kind not in "iu" or len(labels) != len(images):
-        raise InputError(
-            f"{where}: labels must be {len(images)} integers, one per image, got "
-            f"{labels.dtype} {list(labels.shape)}"
-        )
+    if labels.dtype.kind not in "iu" or labels.shape != images.shape[:1]:
+        got = f"{labels.dtype} {list(labels.shape)}"
+        raise InputError(f"{where}: labels must be {len(images)} integers, got {got}")
     wrong = (labels < -1) | (labels >= n_classes)
     if wrong.any():
         first = int(wrong.argmax())
@@ -336,5 +334,3 @@ def _check_pixels(images: Images, where: str) -> None:
             f"{list(images.shape)}: numpy.repeat(images[..., None], 3, axis=-1) of grey ones, "
             f"numpy.moveaxis(images, 1, -1) of channels first, (255 * images).round() of 0..1"
         )
-    if images.shape[1] == 3:
-        raise InputError(f"{where}: channels of 3 × 3 pixels might be the last or the second axis")

@@ -19,11 +19,12 @@ from gcl_hard.core.setting import declared
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation.folds import inner_holdout
 from gcl_hard.experiments import hardware
-from gcl_hard.experiments.embedding import Items, Reading, set_named
+from gcl_hard.experiments.embedding import Items, set_named
 from gcl_hard.experiments.experiment import (
     Experiment,
     Parts,
     PretrainingData,
+    Reading,
     Report,
     RunContext,
     TrainedRun,
@@ -50,7 +51,6 @@ from gcl_hard.images.training import (
     score_run,
 )
 from gcl_hard.losses.gathering import world_size
-from gcl_hard.losses.methods import method
 from gcl_hard.training.loop import memory_for
 
 
@@ -101,10 +101,6 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
         """Sizes and a digest."""
         return image_facts(data)
 
-    def canonical_dataset(self, config: ImageConfig) -> str:
-        """As :func:`gcl_hard.images.canonical_name`."""
-        return canonical_name(config.dataset)
-
     def files(self, config: ImageConfig, data_dir: Path | None) -> list[Path]:
         """Files of a set; none for a set of a library."""
         return paths(config.dataset, data_dir=data_dir)
@@ -119,12 +115,6 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
         if config.encoder not in RESNETS or config.method in ("majority", "pixels"):
             return {"size": size}
         return {"size": size, "stem": config.stem_at(size)}
-
-    def published(self, config: ImageConfig) -> float | None:
-        """The accuracy in Table I."""
-        from gcl_hard.images.presets import published
-
-        return published(config)
 
     def size(self, data: ImageData) -> tuple[int, int]:
         """Images to train on, and to score."""
@@ -151,12 +141,6 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
             raise InputError(
                 f"{config.dataset}: split {config.pretrain_split} has images without labels, and "
                 f"{config.method} with these settings reads labels"
-            )
-        of_others = not config.is_baseline and method(config.method).admit == "other_labels"
-        if of_others and not _several(data.pretrain.labels):
-            raise InputError(
-                f"{config.dataset}: split {config.pretrain_split} has one class only, and "
-                f"{config.method} takes its negatives from other classes"
             )
         if config.batch_size < 2 * world_size():
             raise InputError(
@@ -208,21 +192,16 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
         return new_encoder(config, saved["size"], parts)
 
     def items(
-        self,
-        encoder: nn.Module,
-        saved: Mapping[str, Any],
-        data: Any,
-        context: RunContext,
-        reading: Reading,
+        self, encoder: nn.Module, saved: Mapping[str, Any], data: Any, reading: Reading
     ) -> Items:
         """All images of a folder or a set, scaled to the size that the encoder was trained on."""
         if lacking := [name for name in ("mean", "std") if name not in saved]:
             raise InputError(f"the file of this encoder lacks {lacking[0]} of its images")
         side = int(saved.get("side", saved["size"]))
-        split, columns, notes = _to_embed(data, context.data_dir, side)
+        split, columns, notes = _to_embed(data, reading.context.data_dir, side)
         if (pixels := split.images.shape[-1]) != side:
             notes += (f"images of {pixels} pixels, and the encoder's had {side}: they are scaled",)
-        config, device = saved["config"], torch.device(context.device)
+        config, device = saved["config"], torch.device(reading.context.device)
         views = _saved_views(saved).to(device)
         model = ImageContrast(encoder, method="ucl", channels_last=config.channels_last).to(device)
         encoding, n = Encoding(model, views, view_seed=0), reading.batch_size or at_a_time(config)

@@ -456,8 +456,7 @@ class PixelEncoder(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Embeddings float [B, d] of images uint8 [B, 3, H, W]."""
-        embedded: Tensor = self.encoder(self.views.plain(images))
-        return embedded
+        return self.encoder(self.views.plain(images))
 
 
 class ImageClassifier(ImageContrast):

@@ -61,7 +61,6 @@ def describe(options: PretrainOptions) -> Pretraining:
             len(split) // config.batch_size, encoding.view_seed,
             lambda: encoding.embed(checked, config),
             lambda: encoder_state(run, encoding, data.side) | {"data": digest},
-            images=(config.batch_size, encoding.views.size),
         )  # fmt: skip
 
     return Pretraining(run, "images", len(split), digest, prepare, facts={"class_names": [*names]})
@@ -87,13 +86,8 @@ def _images(config: ImageConfig, options: PretrainOptions) -> tuple[Split, tuple
 
 
 def _check(config: ImageConfig, split: Split) -> None:
-    """Refuse a batch that is too large, and missing labels if all are needed."""
+    """Refuse images of which no two classes are known, if labels are read."""
     labels = split.labels
-    if config.batch_size > len(split):
-        raise InputError(
-            f"batch-size {config.batch_size} is larger than the {len(split)} images to train on: "
-            f"lower it"
-        )
     if not config.reads_labels:
         return
     known = labels[labels != UNLABELLED]
@@ -102,9 +96,4 @@ def _check(config: ImageConfig, split: Split) -> None:
             f"{config.method} with these settings reads labels, and the images have "
             f"{'one class' if len(known) else 'none'}: give --labels FILE.csv, or a method without "
             f"labels, such as hucl"
-        )
-    if len(known) < len(labels) and (config.class_pairs or config.balanced):
-        raise InputError(
-            f"{len(labels) - len(known)} of {len(labels)} images have no label, and class-pairs "
-            f"and balanced batches need those of all: leave them out"
         )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal
 
 from gcl_hard.core.setting import Setting, declared
 from gcl_hard.errors import InputError, unknown
+from gcl_hard.evaluation.checks import check_grid
 from gcl_hard.experiments.settings import (
     BATCH_PARTS,
     BATCH_SIZE,
@@ -75,10 +75,7 @@ def _width(width: int, above: Values) -> int | None:
 
 
 def _rates(rates: tuple[float, ...], above: Values) -> tuple[float, ...]:
-    distinct = tuple(sorted({float(rate) for rate in rates}))
-    if not distinct or not all(0 < rate < math.inf for rate in distinct):
-        raise InputError(f"probe-lr must be finite numbers above 0, got {rates}")
-    return distinct
+    return tuple(dict.fromkeys(check_grid("probe-lr", rates)))
 
 
 def _probe_is_adam(above: Values) -> bool:
@@ -223,7 +220,6 @@ class ImageConfig(OwnTraining, _Views, RunConfig, ImageLoss):  # type: ignore[mi
     def check(self) -> None:
         """Refuse meaningless combinations."""
         self.view_recipe()
-        _check_keys(self)
         if not is_image_encoder(self.encoder) and not is_own(self.encoder):
             libraries = ("torchvision:NAME", "timm:NAME", "your own module:Name")
             raise unknown("encoder", self.encoder, [*RESNETS, FAST, *libraries])
@@ -250,11 +246,6 @@ class ImageConfig(OwnTraining, _Views, RunConfig, ImageLoss):  # type: ignore[mi
         from gcl_hard.images.models import stem_for
 
         return stem_for(size) if self.stem == "auto" else self.stem
-
-    @property
-    def encoders(self) -> int:
-        """Encoders that one run trains."""
-        return 1 if self.method == "supervised" or not self.is_baseline else 0
 
     @property
     def reads_labels(self) -> bool:
@@ -295,21 +286,6 @@ class ImageConfig(OwnTraining, _Views, RunConfig, ImageLoss):  # type: ignore[mi
 def is_image_encoder(name: str) -> bool:
     """Whether a setting names an encoder of images that is ours or a library's."""
     return name in (*RESNETS, FAST) or OF_LIBRARY.fullmatch(name) is not None
-
-
-def _check_keys(config: ImageConfig) -> None:
-    """Refuse a momentum encoder or a queue that the other settings rule out."""
-    if config.positives == "hard" and (config.momentum_encoder or config.queue):
-        raise InputError(
-            f"hard positives of {config.method} are chosen from views that one encoder gives: "
-            f"leave momentum-encoder and queue out"
-        )
-    needed = config.batch_size * ((config.views or 2) - 1)
-    if config.queue is not None and config.queue < needed:
-        raise InputError(
-            f"queue must hold a batch, {needed} embeddings of batch-size {config.batch_size}, "
-            f"got {config.queue}"
-        )
 
 
 CONFIG = ImageConfig

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from gcl_hard.core.seeds import seed_for
-from gcl_hard.errors import DivergenceError, InputError, calling_own
+from gcl_hard.errors import InputError, calling_own
 from gcl_hard.evaluation.folds import FoldScore, inner_holdout, stopping_holdout
 from gcl_hard.evaluation.metrics import score_of_logits
 from gcl_hard.evaluation.probes import ProbeRecipe, linear_probe, weighted_knn
@@ -25,6 +25,7 @@ from gcl_hard.experiments.experiment import (
     Report,
     RunContext,
     TrainedRun,
+    check_finite,
     seeded_weights,
 )
 from gcl_hard.experiments.run import Run
@@ -102,8 +103,7 @@ def new_encoder(config: ImageConfig, size: int, parts: Parts | None) -> nn.Modul
     """A new encoder of a config for views of a size in pixels; ``parts`` as of :func:`build`."""
     if (make := own_part(config.encoder, parts)) is not None:
         check_call(make, "encoder()")
-        encoder: nn.Module = make()
-        return encoder
+        return make()
     return image_encoder(config.encoder, stem=config.stem_at(size), width=config.width)
 
 
@@ -214,8 +214,7 @@ def train_run(run: Run, data: ImageData, context: RunContext, report: Report) ->
 def score_run(trained: TrainedRun, data: ImageData) -> FoldScore:
     """Accuracy of the linear probe on the embeddings of a run, if training did not score it."""
     if trained.scores is not None:
-        scores: FoldScore = trained.scores
-        return scores
+        return trained.scores
     run, config = trained.run, cast("ImageConfig", trained.run.config)
     if run.inner:
         data = data.held_out(run.seed)
@@ -235,11 +234,8 @@ def _embed(run: Run, data: ImageData, encoding: Encoding) -> tuple[Floats, Float
     """Finite embeddings of the probe's and the test images."""
     config = cast("ImageConfig", run.config)
     train_z, test_z = (encoding.embed(part, config) for part in (data.probe, data.test))
-    if not (np.isfinite(train_z).all() and np.isfinite(test_z).all()):
-        raise DivergenceError(
-            f"embeddings are not finite after training ({run}); nothing of this run "
-            f"was saved. Lower lr or beta, raise temperature, or use precision fp32"
-        )
+    for z in (train_z, test_z):
+        check_finite(z, run)
     return train_z, test_z
 
 
@@ -291,7 +287,6 @@ def fit_run(
     losses = training.train(
         encoding.model, pairs, config.optimisation(), device=device, seed=encoding.view_seed,
         stopping=stopping, on_epoch=ended, diagnostics=diagnostics, together=world_size() > 1,
-        images=(config.batch_size, encoding.views.size),
     )  # fmt: skip
     trained.losses = (losses[-1],)
     if stopping is not None:
@@ -384,8 +379,7 @@ def pixels(views: Views, split: Split) -> Floats:
         views.plain(chunk).flatten(1).cpu().numpy()
         for chunk in torch.split(split.images, PIXELS_AT_A_TIME)
     ]
-    matrix: Floats = np.concatenate(rows)
-    return matrix
+    return np.concatenate(rows)
 
 
 def encoder_state(run: Run, encoding: Encoding, side: int) -> dict[str, Any]:

@@ -119,8 +119,7 @@ def _all_gather(numbers: list[int], device: torch.device, group: Any = None) -> 
     mine = torch.tensor(numbers, device=device)
     gathered = [torch.empty_like(mine) for _ in range(world_size())]
     distributed.all_gather(gathered, mine, group=group)
-    rows: list[list[int]] = torch.stack(gathered).tolist()  # waits for a device
-    return rows
+    return torch.stack(gathered).tolist()  # waits for a device
 
 
 @contextmanager
@@ -139,8 +138,7 @@ def refusing_together(gathers: bool) -> Iterator[None]:
 
 def gathered(x: Tensor, counts: list[int]) -> Tensor:
     """Rows of all processes, ``counts`` of each; see :func:`gather`."""
-    rows: Tensor = _Gather.apply(x, counts)
-    return rows
+    return _Gather.apply(x, counts)
 
 
 def offset(counts: list[int]) -> int:

@@ -114,8 +114,7 @@ labels)
             for field_codes, size in zip(codes.long().T, fields.values(), strict=True):
                 pairs = owner * size + field_codes
                 blocks.append(torch.bincount(pairs, minlength=len(self) * size).view(-1, size))
-        counts: NDArray[np.int64] = torch.cat(blocks, 1).numpy()
-        return counts
+        return torch.cat(blocks, 1).numpy()
 
     def left_out(self, name: str) -> str | None:
         """A message on SMILES that could not be read; None if all could.
@@ -475,8 +474,7 @@ def _scaffold(smiles: str | bytes, *, chirality: bool) -> str:
     if not mol.GetRingInfo().NumRings():  # faster than rdkit for long chains
         return ""
     murcko = rdkit("Chem.Scaffolds.MurckoScaffold")
-    scaffold: str = murcko.MurckoScaffoldSmiles(mol=mol, includeChirality=chirality)
-    return scaffold
+    return murcko.MurckoScaffoldSmiles(mol=mol, includeChirality=chirality)
 
 
 def fingerprints(molecules: Molecules, *, radius: int = 2, bits: int = 1024) -> NDArray[np.uint8]:

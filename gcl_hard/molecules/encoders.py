@@ -42,8 +42,7 @@ class Codes(nn.Module):
         rows = codes + self.starts
         if torch.compiler.is_exporting():  # ONNX has no bags, but for a loop over all rows
             return nn.functional.embedding(rows, self.table.weight).sum(1)
-        embedded: Tensor = self.table(rows)
-        return embedded
+        return self.table(rows)
 
 
 class MoleculeGIN(nn.Module):
@@ -114,7 +113,4 @@ class MoleculeGIN(nn.Module):
                     f"{name} must be integer codes of {', '.join(fields)}, got {codes.dtype} "
                     f"{list(codes.shape)}: gcl_hard.molecules.from_smiles makes such graphs"
                 )
-        embedded: tuple[Tensor, Tensor] = self.gin(
-            self.atoms(x), edge_index, batch, self.bonds(edge_attr), n_graphs
-        )
-        return embedded
+        return self.gin(self.atoms(x), edge_index, batch, self.bonds(edge_attr), n_graphs)

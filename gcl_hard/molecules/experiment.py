@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import nn
 
@@ -29,16 +28,18 @@ from gcl_hard.evaluation.transfer import (
 from gcl_hard.experiments import hardware
 from gcl_hard.experiments.custom import UserParts
 from gcl_hard.experiments.domains import lent_encoders
-from gcl_hard.experiments.embedding import Items, Reading
+from gcl_hard.experiments.embedding import Items
 from gcl_hard.experiments.engine import on_interrupt
 from gcl_hard.experiments.experiment import (
     ENCODERS,
     Clock,
     Experiment,
     Parts,
+    Reading,
     Report,
     RunContext,
     TrainedRun,
+    check_finite,
     refuse_together,
 )
 from gcl_hard.experiments.exporting import Exportable
@@ -51,7 +52,7 @@ from gcl_hard.graphs.models import embed
 from gcl_hard.molecules import canonical
 from gcl_hard.molecules.data import Molecules
 from gcl_hard.molecules.files import load_molecules, locate
-from gcl_hard.molecules.finetuning import diverged, finetune, new_encoder, train_head
+from gcl_hard.molecules.finetuning import finetune, new_encoder, train_head
 from gcl_hard.molecules.labelled import Labelled, kernels_of
 from gcl_hard.molecules.pretraining import FileEncoder, digest_of_smiles, loaded
 from gcl_hard.molecules.settings import (
@@ -292,21 +293,17 @@ class MoleculeExperiment(Experiment[MoleculeConfig, Any]):
         )
 
     def items(
-        self,
-        encoder: nn.Module,
-        saved: Mapping[str, Any],
-        data: Any,
-        context: RunContext,
-        reading: Reading,
+        self, encoder: nn.Module, saved: Mapping[str, Any], data: Any, reading: Reading
     ) -> Items:
         """Molecules of a CSV file or a known set, or their atoms."""
         if not isinstance(data, Molecules):
+            context = reading.context
             data = loaded(
                 str(data), data_dir=context.data_dir, jobs=context.cores, smiles=reading.smiles,
                 ids=reading.ids, unlabelled=True,
             ).molecules  # fmt: skip
         digest = digest_of_smiles(data.smiles)
-        return items_of_graphs(encoder, data, digest, reading, device=torch.device(context.device))
+        return items_of_graphs(encoder, data, digest, reading)
 
     def exportable(self, encoder: nn.Module, saved: Mapping[str, Any]) -> Exportable:
         """Embeddings of atoms and molecules, from codes, bonds and pointers."""
@@ -381,8 +378,7 @@ def embeddings_of(
         encoder, last = finetune(run, labelled, parts, on_epoch)
         loss = (last,)
     embedded = np.asarray(embed(encoder, labelled.molecules))
-    if not np.isfinite(embedded).all():
-        raise diverged(run, "embeddings")
+    check_finite(embedded, run.key)
     return embedded, loss, encoder.state_dict()
 
 

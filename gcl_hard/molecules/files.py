@@ -7,7 +7,6 @@ import gzip
 import hashlib
 import math
 import warnings
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 
 from gcl_hard.errors import InputError, unknown
 from gcl_hard.files import locating
+from gcl_hard.files.io import reading
 from gcl_hard.files.locating import Download, Wanted
 from gcl_hard.molecules import SOURCES, Kind, in_folder, is_file, name_or_path
 from gcl_hard.molecules.data import Molecules, Progress, from_smiles
@@ -352,18 +352,14 @@ def _lines(path: Path) -> Iterator[list[str]]:
     """The cells of each line of a CSV file that is not blank, as many as its first line has."""
     opened: Any = gzip.open if path.suffix == ".gz" else open
     n_columns = 0
-    try:
-        with opened(path, "rt", encoding="utf-8-sig", newline="") as text:
-            for row in filter(None, lines := csv.reader(text)):
-                n_columns = n_columns or len(row)
-                if len(row) != n_columns:
-                    raise InputError(
-                        f"{path}, line {lines.line_num}: {len(row)} columns, expected {n_columns}"
-                    )
-                yield row
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"cannot read {path}: {reason}") from error
+    with reading(path, "a CSV file"), opened(path, "rt", encoding="utf-8-sig", newline="") as text:
+        for row in filter(None, lines := csv.reader(text)):
+            n_columns = n_columns or len(row)
+            if len(row) != n_columns:
+                raise InputError(
+                    f"{path}, line {lines.line_num}: {len(row)} columns, expected {n_columns}"
+                )
+            yield row
 
 
 def _header(path: Path) -> list[str]:

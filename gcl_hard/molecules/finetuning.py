@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gcl_hard.errors import DivergenceError, InputError
+from gcl_hard.errors import InputError
 from gcl_hard.evaluation.transfer import Probed, rmse, roc_auc
 from gcl_hard.experiments.custom import own_part
-from gcl_hard.experiments.experiment import Parts, seeded_weights
+from gcl_hard.experiments.experiment import Parts, check_finite, seeded_weights
 from gcl_hard.experiments.run import Run
 from gcl_hard.functional.labels import check_gap
 from gcl_hard.graphs.data import GraphBatch
@@ -23,7 +23,7 @@ from gcl_hard.models import evaluating
 from gcl_hard.molecules.data import most_similar, tanimoto
 from gcl_hard.molecules.encoders import MoleculeGIN
 from gcl_hard.molecules.labelled import Labelled
-from gcl_hard.molecules.settings import PROBED, MoleculeConfig, label_gap
+from gcl_hard.molecules.settings import MoleculeConfig, label_gap
 from gcl_hard.training.loop import OnEpoch, train
 
 CALIBRATION = 10
@@ -94,8 +94,7 @@ class TargetModel(GraphModel):
 
     def _targets(self, graphs: GraphBatch) -> Tensor:
         _, z = encode(self.encoder, graphs, self.out_dim)
-        predicted: Tensor = self.head(self.norm(z))
-        return predicted
+        return self.head(self.norm(z))
 
     def predict(self, graphs: GraphBatch) -> np.ndarray[Any, Any]:
         """Logits or numbers, [G, T], in evaluation mode."""
@@ -190,8 +189,7 @@ def train_head(
 
     losses = train(model, batches, config.optimisation(), on_epoch=ended, setting=run.key)
     predictions: np.ndarray[Any, Any] = best["test"]
-    if not np.isfinite(predictions).all():
-        raise diverged(run, "predictions")
+    check_finite(predictions, run.key)
     if classes:
         tasks = y_train.reshape(len(y_train), -1).T
         predictions[:, [len(set(task[np.isfinite(task)])) < 2 for task in tasks]] = np.nan
@@ -199,16 +197,6 @@ def train_head(
         Probed(predictions[:, 0] if y.ndim == 1 else predictions, best["validation"]),
         losses[-1],
         best["epoch"],
-    )
-
-
-def diverged(run: Run, outputs: str) -> DivergenceError:
-    """The error for embeddings or predictions that are not finite."""
-    if run.config.method in PROBED:
-        return DivergenceError(f"{outputs} are not finite ({run.key}): its encoder cannot be used")
-    return DivergenceError(
-        f"{outputs} are not finite after fine-tuning ({run.key}): lower lr or beta, or raise "
-        f"temperature"
     )
 
 

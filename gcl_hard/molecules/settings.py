@@ -20,11 +20,11 @@ from gcl_hard.experiments.settings import (
     RunConfig,
     Values,
     by_method,
+    chooses_views,
     defaults,
     is_pretrained,
     method_setting,
     of_part,
-    row,
 )
 from gcl_hard.functional.labels import LabelGap, check_gap
 from gcl_hard.losses.methods import METHODS
@@ -73,11 +73,6 @@ def _joined(texts: tuple[str, ...], above: Values) -> tuple[str, ...] | None:
     for part in parts:
         check_option("joined", part, FIXED)
     return parts or None
-
-
-def _chooses_views(above: Values) -> bool:
-    method_row = row(above)
-    return method_row is not None and method_row.positives == "hard"
 
 
 @dataclass(frozen=True)
@@ -132,8 +127,8 @@ class MoleculeConfig(RunConfig, MoleculeLoss):
     batch_size: Annotated[int, replace(BATCH_SIZE, help="molecules in a batch")] = 128
     views: Annotated[int | None, Setting(
         "views of a molecule (2)",
-        "views", least=2, several=True, usual=lambda above: 2 if _chooses_views(above) else None,
-        canonical=lambda views, above: None if views == 2 and not _chooses_views(above) else views,
+        "views", least=2, several=True, usual=lambda above: 2 if chooses_views(above) else None,
+        canonical=lambda views, above: None if views == 2 and not chooses_views(above) else views,
     )] = None  # fmt: skip
     data_seed: Annotated[int | None, Setting(
         "seed of the batch order; that of the run if not given",
@@ -202,9 +197,7 @@ class MoleculeConfig(RunConfig, MoleculeLoss):
                 f"kernel"
             )
         if self.label_gap is not None:
-            if len(self.label_gap) != 2:
-                raise InputError(f"label-gap is two numbers, got {len(self.label_gap)}")
-            check_gap(label_gap(self, "values"))
+            check_gap(self.label_gap)
         if not self.is_baseline:
             from gcl_hard.graphs.augment import check_views
 
@@ -233,11 +226,6 @@ class MoleculeConfig(RunConfig, MoleculeLoss):
         """Whether no seed changes the probe's inputs: fingerprints, one file's frozen encoder."""
         drawn = is_new(self) or self.encoders > 0 or SEED in self.encoder
         return not drawn and self.train_share == 1
-
-    @property
-    def encoders(self) -> int:
-        """Encoders that one run trains."""
-        return int(self.method == SUPERVISED or not self.is_baseline)
 
     @property
     def encoder_config(self) -> Self:

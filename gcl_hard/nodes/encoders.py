@@ -112,8 +112,7 @@ class GCN(_Convolutions):
     """
 
     def _layer(self, width: int, out: int) -> nn.Module:
-        conv: nn.Module = GCNConv(width, out, normalize=False)
-        return conv
+        return GCNConv(width, out, normalize=False)
 
     def _adjacency(
         self, edge_index: Tensor, edge_weight: Tensor | None, n: int, degrees: Degrees | None
@@ -128,8 +127,7 @@ class _LinearFirst(SAGEConv):  # type: ignore[misc]
 
     def forward(self, x: Tensor, adjacency: Tensor) -> Tensor:
         mean: Tensor = adjacency @ nn.functional.linear(x, self.lin_l.weight)
-        out: Tensor = mean + self.lin_l.bias + self.lin_r(x)
-        return out
+        return mean + self.lin_l.bias + self.lin_r(x)
 
 
 class GraphSAGE(_Convolutions):

@@ -26,14 +26,16 @@ from gcl_hard.evaluation.splits import (
 )
 from gcl_hard.experiments import hardware
 from gcl_hard.experiments.custom import check_call, name_of, own_part
-from gcl_hard.experiments.embedding import Items, Reading
+from gcl_hard.experiments.embedding import Items
 from gcl_hard.experiments.experiment import (
     Clock,
     Experiment,
     Parts,
+    Reading,
     Report,
     RunContext,
     TrainedRun,
+    check_finite,
     refuse_together,
     seeded_weights,
     silent,
@@ -47,7 +49,7 @@ from gcl_hard.graphs.embedded import IN_ORDER, check_columns, named_as
 from gcl_hard.graphs.sparse import to_scipy
 from gcl_hard.losses.pairing import ClassPairs
 from gcl_hard.models import evaluating
-from gcl_hard.nodes import canonical_name, given_splits_of
+from gcl_hard.nodes import given_splits_of
 from gcl_hard.nodes.data import NodeSet, own_nodes
 from gcl_hard.nodes.files import load_nodes, paths
 from gcl_hard.nodes.models import (
@@ -116,10 +118,6 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
             "digest": data.digest(),
             **({"notes": list(data.notes)} if data.notes else {}),
         }
-
-    def canonical_dataset(self, config: NodeConfig) -> str:
-        """As :func:`gcl_hard.nodes.canonical_name`."""
-        return canonical_name(config.dataset)
 
     def files(self, config: NodeConfig, data_dir: Path | None) -> list[Path]:
         """The file of a set."""
@@ -259,15 +257,10 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
         return new_encoder(config, saved["n_features"], parts)
 
     def items(
-        self,
-        encoder: nn.Module,
-        saved: Mapping[str, Any],
-        data: Any,
-        context: RunContext,
-        reading: Reading,
+        self, encoder: nn.Module, saved: Mapping[str, Any], data: Any, reading: Reading
     ) -> Items:
         """All nodes of a graph, in one batch."""
-        config = saved["config"]
+        config, context = saved["config"], reading.context
         if kind := saved.get("features"):
             config = replace(config, features=kind)
         if isinstance(data, str | Path):
@@ -358,8 +351,7 @@ def new_encoder(config: NodeConfig, n_features: int, parts: Parts | None) -> nn.
     make = own_part(config.encoder, parts)
     if make is not None:
         check_call(make, "encoder(n_features)", n_features)
-        encoder: nn.Module = make(n_features)
-        return encoder
+        return make(n_features)
     from gcl_hard.nodes.encoders import NODE_ENCODERS
 
     return NODE_ENCODERS[config.encoder](
@@ -419,8 +411,7 @@ class _Encoders(TrainedEncoders):
         for k in range(self.config.encoders):
             model, loss, stopping, clock = self.train_encoder(k)
             output = _outputs(model, self.data)
-            if not np.isfinite(output).all():
-                raise DivergenceError(f"{self.run}: the embeddings are not finite; lower lr")
+            check_finite(output, self.run)
             self.add(k, model.encoder, loss, output, stopping)
             if not k and self.config.neighbours is not None:
                 self._compare_part(model, output)
@@ -524,8 +515,7 @@ class _Encoders(TrainedEncoders):
 def _outputs(model: NodeModel, graph: Any) -> NDArray[Any]:
     """The outputs that are scored: logits of a classifier, embeddings otherwise."""
     if isinstance(model, NodeClassifier):
-        logits: NDArray[Any] = model.scores(graph).cpu().numpy()
-        return logits
+        return model.scores(graph).cpu().numpy()
     return model.embed(graph)
 
 

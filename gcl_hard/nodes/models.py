@@ -153,8 +153,7 @@ class NodeContrast(Draws, NodeModel):
             y = None if y is None else y[: batch.seeds]
         if self.anchors is not None and self.anchors < len(z1):
             chosen = torch.randperm(len(z1), generator=generator, device=z1.device)[: self.anchors]
-        loss: Tensor = self.loss(z1, z2, y, anchors=chosen)
-        return loss
+        return self.loss(z1, z2, y, anchors=chosen)
 
     def views_of(self, batch: NodeBatch, generator: torch.Generator) -> tuple[NodeBatch, NodeBatch]:
         """Both views of a batch; the generator is on its device."""
@@ -168,8 +167,7 @@ class NodeContrast(Draws, NodeModel):
 
     def project(self, batch: NodeBatch) -> Tensor:
         """Projected embeddings of the nodes, the input of the loss, float [N, d]."""
-        projected: Tensor = self.projection(encode_nodes(self.encoder, batch, self.out_dim))
-        return projected
+        return self.projection(encode_nodes(self.encoder, batch, self.out_dim))
 
 
 class NodeClassifier(NodeModel):
@@ -237,8 +235,7 @@ class NodeClassifier(NodeModel):
             return self._logits(NodeBatch.of(graph))
 
     def _logits(self, batch: NodeBatch) -> Tensor:
-        logits: Tensor = self.classifier(encode_nodes(self.encoder, batch, self.out_dim))
-        return logits
+        return self.classifier(encode_nodes(self.encoder, batch, self.out_dim))
 
 
 def embed_nodes(encoder: nn.Module, graph: Any) -> NDArray[np.float32]:

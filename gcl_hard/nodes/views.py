@@ -114,8 +114,7 @@ class NodeBatch(NamedTuple):
         from gcl_hard.nodes.sources import from_object, read_graph
 
         if hasattr(graph, "as_batch"):
-            whole: Self = graph.as_batch()
-            return whole
+            return graph.as_batch()
         raw = from_object(graph, None, None, {})
         x, edges = read_graph(raw, type(graph).__name__)
         if getattr(raw.x, "requires_grad", False):
@@ -310,8 +309,7 @@ def weights_of(edge_index: Tensor, edge_weight: Tensor | None) -> Tensor:
 def _weight_between(batch: NodeBatch) -> Tensor:
     """The sum of the weights of edges between different nodes, float []."""
     source, target = batch.edge_index
-    total: Tensor = (weights_of(batch.edge_index, batch.edge_weight) * (source != target)).sum()
-    return total
+    return (weights_of(batch.edge_index, batch.edge_weight) * (source != target)).sum()
 
 
 def transformed_by(
@@ -486,5 +484,4 @@ class Neighbourhoods:
         positions = np.arange(len(owner)) - (ends - degree)[owner] + first[owner]
         order = np.lexsort((draws.random(len(owner)), owner))
         rank = np.arange(len(owner)) - (ends - degree)[owner]
-        drawn: Ids = positions[order][rank < size]
-        return drawn
+        return positions[order][rank < size]

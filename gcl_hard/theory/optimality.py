@@ -140,8 +140,7 @@ def gradient_norm(anchor: Any, positives: Any, negatives: Any, temperature: floa
 
 def _softmax(t: Floats) -> Floats:
     weights = np.exp(t - t.max())
-    probabilities: Floats = weights / weights.sum()
-    return probabilities
+    return weights / weights.sum()
 
 
 def _checked(vector: Any, rows: Any) -> tuple[Floats, Floats]:

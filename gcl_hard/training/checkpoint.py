@@ -142,8 +142,7 @@ class Checkpoint:
             )
         self.notes |= whole["notes"]
         self._last = time.monotonic()
-        state: State = whole["state"]
-        return state
+        return whole["state"]
 
 
 def random_state() -> State:
@@ -176,14 +175,7 @@ def fits(path: Path, part: str) -> Iterator[None]:
     """Turn errors of loading a part of a state into an InputError that names the file."""
     try:
         yield
-    except (
-        RuntimeError,
-        ValueError,
-        LookupError,
-        TypeError,
-        AttributeError,
-        OverflowError,
-    ) as error:
+    except Exception as error:
         # For a model the second line names the weight.
         lines = str(error).split("\n")
         raise InputError(

@@ -58,8 +58,8 @@ class EnsembleLike(Protocol):
     ) -> Tensor:
         """Loss of every model, float [P]; buffers are updated in place."""
 
-    def trained(self, batch: Any) -> tuple[Tensor, Tensor]:
-        """Which models the batch of the last losses trains, bool [P], and its items for each."""
+    def trained(self, batch: Any) -> Tensor:
+        """Which models the batch of the last losses trains, bool [P]."""
 
     def keep(self, rows: Sequence[int]) -> None:
         """Continue with a subset of the models."""
@@ -152,8 +152,8 @@ class _Run:
             self._end_epoch(epoch, self._train_epoch(epoch), on_epoch, snapshots)
         return self.results
 
-    def _train_epoch(self, epoch: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Loss, whether it trained, and number of items of every batch and model, [B, P] each."""
+    def _train_epoch(self, epoch: int) -> Tensor:
+        """Loss of every batch and model, and whether it trained, [2, B, P]."""
         each = [self.optimisations[m] for m in self.numbers]
         self.ensemble.set_epoch(epoch, [o.epochs for o in each])
         self.adam.set_rates([_rate(o, epoch) for o in each])
@@ -163,34 +163,24 @@ class _Run:
             losses = self.ensemble.losses(self.stacked.parameters, self.stacked.buffers, batch)
             losses.sum().backward()  # type: ignore[no-untyped-call]
             self.adam.step()
-            batch_results = losses.detach(), *self.ensemble.trained(batch)
-            results.append(torch.stack([x.float() for x in batch_results]))
-        losses, trained, sizes = torch.stack(results, 1).cpu()  # waits once for a device
-        return losses, trained > 0, sizes.long()
+            results.append(torch.stack([losses.detach().float(), self.ensemble.trained(batch)]))
+        return torch.stack(results, 1).cpu()  # waits once for a device
 
     def _end_epoch(
         self,
         epoch: int,
-        batches: tuple[Tensor, Tensor, Tensor],
+        batches: Tensor,
         on_epoch: OnEpoch | None,
         snapshots: Snapshots | None,
     ) -> None:
-        losses, trained, sizes = batches
+        losses, trained = batches
         means: dict[int, float] = {}
         seen: dict[int, nn.Module] = {}
         for row, number in enumerate(self.numbers):
             result, model = self.results[number], self.ensemble.models[row]
             assert isinstance(result, list)
             try:
-                result.append(
-                    mean_loss(
-                        losses[:, row],
-                        epoch,
-                        self.names[number],
-                        trained[:, row],
-                        sizes[:, row].tolist(),
-                    )
-                )
+                result.append(mean_loss(losses[:, row], epoch, self.names[number], trained[:, row]))
             except DivergenceError as error:
                 self.results[number] = error
                 continue
@@ -287,8 +277,6 @@ class Stacked:
     """
 
     def __init__(self, modules: Sequence[nn.Module]) -> None:
-        if not modules:
-            raise InputError("an ensemble needs at least one model, got none")
         _check_equal(modules)
         self._shapes = {name: value.shape for name, value in modules[0].named_parameters()}
         rows = [

@@ -130,7 +130,6 @@ def train(
     setting: str = "",
     checkpoint: Checkpoint | None = None,
     together: bool = False,
-    images: tuple[int, int] | None = None,
 ) -> list[float]:
     """Train a model in place.
 
@@ -152,8 +151,6 @@ def train(
             run ends with the bits of an undisturbed one.
         together: whether the processes that torchrun has started train one model, each on its own
             batches; the process group must have been set up.
-        images: number of images in a batch and pixels of a side, for the message if memory runs
-            out.
 
     Returns:
         Mean loss per epoch, nats, over all processes, including epochs before a resume.
@@ -183,7 +180,7 @@ def train(
     epoch_batches = batches if callable(batches) else lambda epoch: batches
     run = _Run(
         model, optimisation, torch.device(device), setting, checkpoint,
-        stopping=stopping, together=together, images=images,
+        stopping=stopping, together=together,
     )  # fmt: skip
     model.train()
     over = stopping is not None and stopping.ended
@@ -244,7 +241,6 @@ def fit(
         >>> len(losses)
         2
     """
-    _check_classes(model, data)
     if (check_data := getattr(model, "check_data", None)) is not None:
         check_data(data)
     if device is None:
@@ -265,20 +261,6 @@ def fit(
         model.to(device), moved, Optimisation(**optimisation), device=device, on_epoch=on_epoch,
         stopping=stopping, checkpoint=checkpoint,
     )  # fmt: skip
-
-
-def _check_classes(model: nn.Module, data: Any) -> None:
-    """InputError for a set of one class if negatives must belong to other classes."""
-    sampler: Any = getattr(getattr(model, "loss", None), "sampler", None)
-    labels: Any = getattr(data, "y", None)
-    if getattr(sampler, "admit", "") != "other_labels" or not isinstance(labels, Tensor):
-        return
-    classes = labels.dim() == 1 and len(labels) > 0 and not labels.is_floating_point()
-    classes = classes and int(labels[0]) != getattr(model.loss, "unknown", None)
-    if classes and bool((labels == labels[0]).all()):
-        raise InputError(
-            f"all {len(labels)} items are of one class, and negatives of others: take ucl or hucl"
-        )
 
 
 def _on_device(batch: Any, device: torch.device) -> Any:
@@ -345,10 +327,9 @@ class _Run:
         *,
         stopping: EarlyStopping | None,
         together: bool,
-        images: tuple[int, int] | None,
     ) -> None:
         self.model, self.optimisation, self.setting = model, optimisation, setting
-        self.images, self.stopping = images, stopping
+        self.stopping = stopping
         world = world_size() if together else 1
         if world > 1 and "LOCAL_RANK" not in os.environ:
             raise InputError("processes that train together are started by torchrun")
@@ -374,7 +355,6 @@ class _Run:
         self.means: list[float] = []
         self.losses: list[Tensor] = []
         self.trained: list[Tensor] = []  # whether each batch trained anything
-        self.sizes: list[int] = []  # anchors of each batch, 0 if unknown
         self.contrasts: list[Any] = [m for m in model.modules() if hasattr(m, "counts")]
         self.random_at_epoch: State = {}
         self.random_now: State = {}
@@ -392,16 +372,13 @@ class _Run:
         if set_epoch is not None:
             set_epoch(epoch, self.optimisation.epochs)
         self.epoch = epoch
-        group: Sequence[Any] = ()
 
         def ran_out() -> str:
-            size, images = _size(group), ""
             in_parts = "raise parts, " if hasattr(self.model, "in_parts") else ""
-            if self.images is not None:  # also known while a batch's views are made
-                size, images = " ({} images of {} pixels)".format(*self.images), "size, or "
             return (
-                f"out of memory in epoch {epoch}, batch {len(self.losses) + 1}{size}"
-                f"{_suffix(self.setting)}: {in_parts}lower {images}batch-size, or use bf16"
+                f"out of memory in epoch {epoch}, batch {len(self.losses) + 1}"
+                f"{_suffix(self.setting)}: {in_parts}lower batch-size (or size, that of images), "
+                f"or use bf16"
             )
 
         with memory_for(ran_out):
@@ -468,7 +445,6 @@ class _Run:
         if known:
             trained = torch.stack([counts["contributing"] for counts in known]).sum() > 0
             trained |= loss != 0  # through another part of the loss
-        self.sizes.append(sum(counts["anchors"] for counts in known))
         if self.world > 1:  # the mean over processes that trained
             total, n = summed(torch.stack([loss * trained, trained.to(loss)]))
             loss, trained = total / n.clamp(min=1), n > 0
@@ -477,13 +453,13 @@ class _Run:
 
     def end_epoch(self, epoch: int, on_epoch: OnEpoch | None) -> bool:
         """End an epoch; returns whether to continue."""
-        self.means.append(mean_loss(self.losses, epoch, self.setting, self.trained, self.sizes))
+        self.means.append(mean_loss(self.losses, epoch, self.setting, self.trained))
         if isinstance(self.scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
             self.scheduler.step(self.means[-1])
         elif self.scheduler is not None:
             self.scheduler.step()
         self.epoch, self.step = epoch + 1, 0
-        self.losses, self.trained, self.sizes = [], [], []
+        self.losses, self.trained = [], []
         goes_on = True
         if self.stopping is not None:
             goes_on = self.stopping(epoch)
@@ -522,7 +498,6 @@ class _Run:
             "means": self.means,
             "losses": self.losses,
             "trained": self.trained,
-            "sizes": self.sizes,
             "random": now,
             "random_at_epoch": self.random_at_epoch if self.step else now,
         })  # fmt: skip
@@ -544,7 +519,7 @@ class _Run:
             if self._scaler:
                 self._scaler.load_state_dict(state["scaler"])
             self.epoch, self.step = int(state["epoch"]), int(state["step"])
-            self.means, self.sizes = list(state["means"]), list(state["sizes"])
+            self.means = list(state["means"])
             self.losses = [value.to(self.fabric.device) for value in state["losses"]]
             self.trained = [value.to(self.fabric.device) for value in state["trained"]]
             self.random_now, self.random_at_epoch = state["random"], state["random_at_epoch"]
@@ -629,17 +604,6 @@ def _groups(batches: Iterable[Any], size: int) -> Iterator[Sequence[Any]]:
         yield group
 
 
-def _size(group: Sequence[Any]) -> str:
-    """Number of items in a batch as text, if known; a tuple's length does not tell."""
-    items = getattr(group[0], "labels", group[0]) if group else None
-    if isinstance(items, (tuple, list, dict)):
-        return ""
-    try:
-        return f" ({len(items)} items)"  # type: ignore[arg-type]
-    except TypeError:
-        return ""
-
-
 @contextmanager
 def memory_for(make_message: Callable[[], str]) -> Iterator[None]:
     """Turn PyTorch's out-of-memory errors into :class:`OutOfMemory`.
@@ -673,18 +637,16 @@ def mean_loss(
     epoch: int,
     setting: str,
     trained: Sequence[Tensor] | Tensor | None = None,
-    sizes: Sequence[int] = (),
 ) -> float:
     """Mean loss of an epoch, read once per epoch, so that no step waits for a GPU.
 
     Args:
         losses: losses of its batches.
         epoch: from 1; in the first a warning counts the batches that trained nothing, unless that
-            is only a smaller last one.
+            is only the last one, which may be smaller.
         setting: description of the run, for messages.
         trained: which batches have an anchor with a positive and a negative; None if all do. The
             zeros of the others are not in the mean.
-        sizes: anchors of each batch.
 
     Returns:
         The mean, nats.
@@ -721,11 +683,10 @@ def mean_loss(
             f"{n_idle} of {len(those)} batches of epoch {epoch} have no anchor with a positive and "
             f"a negative, and train nothing"
         )
-        remedy = "batches need two items, and several classes where labels decide"
+        remedy = "batches need two items, and several classes unless the method is as ucl or hucl"
         if n_idle == len(those):
             raise InputError(f"{note}{_suffix(setting)}: {remedy}")
-        rest = n_idle == 1 and not those[-1] and 2 * sizes[-1] < max(sizes)
-        if epoch == 1 and not rest:
+        if epoch == 1 and (n_idle > 1 or those[-1]):
             warnings.warn(f"{note} (their losses of 0 are not in the mean): {remedy}", stacklevel=2)
     if epoch == 1 and not n_idle and not values.any():
         warnings.warn("the loss of every batch of the first epoch is 0", stacklevel=2)

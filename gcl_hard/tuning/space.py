@@ -424,7 +424,7 @@ def paper_grid(config: RunConfig) -> dict[str, tuple[float, ...]]:
 
 def _grid(description: Any, names: list[str]) -> Mapping[str, tuple[Any, ...]] | str | None:
     if description is None or description == "paper":
-        return description  # type: ignore[no-any-return]
+        return description
     if not isinstance(description, Mapping) or not all(
         isinstance(values, list | tuple) and values for values in description.values()
     ):

@@ -277,7 +277,7 @@ def test_one_candidate_needs_no_hold_out(solver):
     assert (score.chosen, score.inner_accuracy) == (0.1, None)
     assert score.accuracy > 0.6
     choosing = ProbeRecipe(solver=solver, epochs=1)
-    with pytest.raises(InputError, match=r"holdout=0\.2 .*\b102\b.*class 70 .*\b1\b"):
+    with pytest.raises(InputError, match=r"class 70 .*\b1\b"):
         linear_probe(
             train[single], train_labels[single], test, test_labels, seed=0, recipe=choosing
         )

@@ -144,7 +144,7 @@ def test_package_copy_comes_after_the_cache(cache: Path) -> None:
     (cache / "MUTAG").mkdir(parents=True)  # an empty folder is no copy
     assert load("MUTAG", download=False).n_graphs == 188
     (cache / "MUTAG.zip").write_bytes(b"")
-    with pytest.raises(InputError, match=r"cache.tu.MUTAG\.zip .*\bread\b.*\bcopy\b"):
+    with pytest.raises(InputError, match=r"cache.tu.MUTAG\.zip .*\bdamaged\b.*\bcopy\b"):
         load("MUTAG", download=False)
 
 
@@ -190,7 +190,7 @@ def test_damaged_zips_are_named(tmp_path: Path) -> None:
     flipped[2000] ^= 0xFF
     for content in (whole[: len(whole) // 2], bytes(flipped), b"no zip"):
         (tmp_path / "MUTAG.zip").write_bytes(content)
-        with pytest.raises(InputError, match=r"MUTAG\.zip .*\bread\b.*\bcopy\b"):
+        with pytest.raises(InputError, match=r"MUTAG\.zip .*\bdamaged\b.*\bcopy\b"):
             load("MUTAG", data_dir=tmp_path)
 
 
@@ -390,7 +390,7 @@ def test_attributes_must_be_finite_and_text_must_be_text(tmp_path: Path) -> None
     path = write_zip(tmp_path / "TOY.zip", toy(2), "TOY")
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("TOY/TOY_node_labels.txt", b"\xff\xfe\n")
-    with pytest.raises(InputError, match=r"TOY\.zip\b.*TOY_\*\.txt\b.*'utf-8'"):
+    with pytest.raises(InputError, match=r"TOY\.zip\b.*\bdamaged\b.*Unicode"):
         load("TOY", data_dir=tmp_path)
 
 

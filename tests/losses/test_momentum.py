@@ -155,8 +155,6 @@ def test_what_does_not_fit_is_refused() -> None:
     calls: list[tuple[Any, tuple[Any, ...]]] = [
         (lambda: MomentumEncoder(encoder, 1.0), ("momentum", 1)),
         (lambda: images("spacl"), ("hard", "momentum")),
-        (lambda: small("spacl", queue=4096), ("queue", "spacl")),
-        (lambda: small("hscl", queue=39), ("queue", 39, 40)),
     ]  # fmt: skip
     for call, needed in calls:
         with pytest.raises(InputError) as caught:

@@ -35,7 +35,7 @@ def test_methods_of_labelled_molecules_read_labels(method: str) -> None:
         ({"joined": ("untrained",)}, r"joined\b.*\becfp\b"),
         ({"split": "sideways"}, r"split\b.*\bscaffold\b"),
         ({"split": "given"}, r"BACE\b.*\bgiven\b.*\bscaffold\b"),
-        ({"label_gap": (1.0,)}, r"label-gap\b.*\btwo\b.* 1\b"),
+        ({"label_gap": (1.0,)}, r"label_gap\b.*\btwo\b.*1"),
         ({"label_gap": (2.0, 1.0)}, "2.0"),
         ({"augmentations": ("nothing",)}, "nothing"),
     ],

@@ -145,8 +145,6 @@ def test_what_no_ensemble_can_be_made_of_or_trained_with_is_refused(mutag: Graph
             Ensemble([first], mutag, held_out=[ids])
     for name, call in (
         ("held_out", lambda: Ensemble(two, mutag, held_out=[None])),
-        (r"\[3371, 5\]", lambda: Ensemble([InfoGraph(GIN(5))], mutag)),
-        (r"\[3371, 7\]", lambda: Ensemble([first], mutag, features=[mutag.x[:20]])),
         ("model", lambda: Ensemble([], mutag)),
         ("shapes", beside(InfoGraph(GIN(7, dim=4)))),
         ("float64", beside(InfoGraph(GIN(7, dim=8, layers=2)).double())),

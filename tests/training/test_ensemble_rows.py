@@ -137,7 +137,6 @@ def test_rows_go_by_name_whatever_came_first():
 @pytest.mark.parametrize(
     ("name", "modules"),
     [
-        ("model", []),
         ("weight", [nn.Linear(2, 3), nn.Linear(2, 3), nn.Linear(4, 3)]),
         ("bias", [nn.Linear(2, 3), nn.Linear(2, 3, bias=False)]),
         ("bias", [nn.Linear(2, 3, bias=False), nn.Linear(2, 3)]),

@@ -83,7 +83,7 @@ def test_a_batch_trains_the_models_that_have_a_negative(
         ensemble = Ensemble(models, graphs)
         ensemble.set_epoch(1, [1, 1])
         (batch,) = ensemble.batches(1)
-        assert ensemble.trained(batch)[0].tolist() == [True, trains]
+        assert ensemble.trained(batch).tolist() == [True, trains]
         alone = models[1].loss
         models[1](graphs.all())
         assert alone.counts is not None
