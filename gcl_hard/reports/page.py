@@ -24,8 +24,6 @@ CAPTIONS = {
     "part": "differences from scl on a part of the test items",
     "learning": "means against the size of the training data",
     "gain": "what hardness adds at equal other settings, with 95 % intervals",
-    "grid": "scores and effective negatives over temperature and β; where lines over γ / (1 + β) "
-    "coincide, hardness is no more than a temperature",
 }
 """What figures show."""
 
@@ -53,7 +51,7 @@ def write(
     Raises:
         InputError: if the path cannot be written to, or a smoke run would replace results.
     """
-    from gcl_hard.reports.grid import gain_figure, gains, grid, grid_figure
+    from gcl_hard.reports.grid import gain_figure, gains
     from gcl_hard.reports.result_figures import FIGURES
 
     check_target(path, quick=quick)
@@ -64,7 +62,7 @@ def write(
     for section, section_rows in sections.items():
         drawn = {name: draw(section_rows) for name, draw in FIGURES.items()}
         if not figures and len({config.protocol for config in results.shown}) == 1:
-            drawn |= {"grid": grid_figure(grid(results)), "gain": gain_figure(gains(results))}
+            drawn["gain"] = gain_figure(gains(results))
         figures[section] = {
             name: f"{stem}-{slug(section, sections)}-{figure_name(name, section)}.png"
             for name, figure in drawn.items()

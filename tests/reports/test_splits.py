@@ -251,18 +251,6 @@ def test_without_shorter_runs_every_split_chooses() -> None:
     assert selection["fold_accuracies"][1] == pytest.approx(taken)
 
 
-def test_the_grid_of_shorter_runs_shows_what_chose(monkeypatch: pytest.MonkeyPatch) -> None:
-    from gcl_hard.reports import grid
-
-    seen = []
-    draw = grid.grid_figure
-    monkeypatch.setattr(grid, "grid_figure", lambda data: (seen.append(data), draw(data))[1])
-    asked = ["--method=ucl,hucl", "--beta=1,2", "--temperature=0.5,1", "--select=true"]
-    assert run(*asked, "--select-splits=1", "--seeds=1", "--report=page.md") == 0
-    (data,) = seen
-    assert {(row.beta, row.score) for row in data.itertuples()} == {(0, 60), (1, 70), (2, 80)}
-
-
 def test_rows_without_common_splits_of_other_numbers_are_not_compared(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
