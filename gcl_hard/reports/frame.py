@@ -652,7 +652,7 @@ def set_name(config: RunConfig) -> str:
 
 
 UNEVEN = 2
-"""Classes are uneven if one has more than so many times the test items of another."""
+"""Classes are uneven if one has more than this many times the test items of another."""
 
 
 def _uneven(record: RunResult) -> bool:

@@ -39,6 +39,8 @@ LINES = (
     ("gap", "^gap$", "points above the paper's figure"),
     ("(+1.0)", r" \([+-]", "points above the H-SCL paper's figure, of hucl and hscl the best of a "
      "grid on test data"),
+    ("macro-F1", "macro-F1$", "mean over classes, where one has more than twice the test items of "
+     "another"),
     ("kNN", "kNN$", "the 200 nearest training items vote in the place of the probe"),
     ("[1 of 3]", r"\[\d+.of", "finished seeds; the others are open, or have no defined score"),
     ("open", "^open$", "no seed is finished"),
