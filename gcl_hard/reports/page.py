@@ -206,7 +206,7 @@ def section_context(
     return {
         "protocol": protocol, "scored": scored, "scores": scores, "source": source,
         "figures": {file: CAPTIONS[name] for name, file in figures.items()},
-        "controls": " and ".join(tables.controls(section_rows)),
+        "controls": ", ".join(tables.controls(section_rows)),
         "remarks": [*tables.remarks(section_rows), *experiment.page_remarks(single)],
         "legend": tables.legend_of(
             section_rows, *scores, *further.values(), heads=(protocol, scored)

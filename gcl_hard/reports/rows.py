@@ -299,23 +299,6 @@ def _of_method(results: Results, configs: Sequence[RunConfig], protocol: str) ->
     finished = [(c, records) for c in configs if (records := results.of(c))]
     in_paper = all(published(c, records) is not None for c, records in finished)
     paper = experiment.published(first) if in_paper else None
-    empty = Row(
-        dataset=experiment.set_name(first),
-        method=first.method,
-        protocol=protocol,
-        kind="baseline" if first.is_baseline else "fixed",
-        setting="",
-        scores=None,
-        expected=len(experiment.seeds_used(first, results.seeds)),
-        sees_test_labels=experiment.sees_test_labels(first),
-        n_folds=first.n_scores,
-        common_splits=experiment.common_splits,
-        is_deterministic=first.is_deterministic,
-        unit=experiment.unit,
-        name=experiment.row_name(first),
-        config=first,
-        **experiment.row_fields(first),
-    )
     chosen = {config: choice for choice in results.choices for config in choice.candidates}
     varied = {id(choice): _varied(choice.candidates) for choice in results.choices}
     all_varied = _varied(configs)
@@ -323,15 +306,9 @@ def _of_method(results: Results, configs: Sequence[RunConfig], protocol: str) ->
     for config in configs:
         by = chosen.get(config)
         names = all_varied if by is None else varied[id(by)]
-        row = _filled(empty, config, names, results.of(config))
-        row = replace(
-            row, undefined=results.undefined(config), config=config,
-            expected=len(experiment.seeds_used(config, results.seeds)),
-            is_deterministic=config.is_deterministic, **experiment.row_fields(config),
-        )  # fmt: skip
+        row = _row(results, config, protocol, names, results.of(config))
         if by is not None:
-            named = in_symbols(config, apart(configs))
-            row = replace(row, kind="inside", paper=paper, group=named)
+            row = replace(row, kind="inside", paper=paper, group=in_symbols(config, apart(configs)))
         is_open = by is not None and by.best is None
         method_rows.append(replace(row, setting="", beta=None) if is_open else row)
     if any(config in chosen for config in configs):
@@ -341,11 +318,12 @@ def _of_method(results: Results, configs: Sequence[RunConfig], protocol: str) ->
     groups = candidate_groups(configs) if results.select else []
     selections = [results.selection(group) for group in groups]
     for group, selection in zip(groups, selections, strict=True):
-        inside = replace(empty, kind="inside", group=in_symbols(group[0], apart(configs)))
+        group_name = in_symbols(group[0], apart(configs))
+        inside = replace(_row(results, group[0], protocol), kind="inside", group=group_name)
         if selection is not None:
             scores = selection.scores
             inside = replace(
-                inside, scores=scores, seconds=selection.seconds, config=group[0],
+                inside, scores=scores, seconds=selection.seconds,
                 records=tuple(results.of(group[index], seeds=[seed])[0] for seed, (index, *_)
                               in zip(scores.seeds, selection.chosen, strict=True)),
             )  # fmt: skip
@@ -358,16 +336,15 @@ def _of_method(results: Results, configs: Sequence[RunConfig], protocol: str) ->
     # over conditions is the best of nothing to choose.
     if experiment.chooses_once or len(conditions) > 1:
         return method_rows
-    best = replace(empty, kind="best", paper=paper)
+    best = _row(results, first, protocol)
     # On the seeds that all candidates have: those of the selection, where there is one.
     seeds = list(selection.scores.seeds) if selection else results.shared_seeds(configs)
     if seeds:
         outer = [Scores.of_records(results.of(c, seeds=seeds), c) for c in configs]
         at = best_on_test(outer)
-        best = replace(
-            _filled(best, configs[at], all_varied, []), scores=outer[at], config=configs[at]
-        )
-    return [*method_rows, replace(best, optimism=selection.optimism if selection else None)]
+        best = replace(_row(results, configs[at], protocol, all_varied), scores=outer[at])
+    optimism = selection.optimism if selection else None
+    return [*method_rows, replace(best, kind="best", paper=paper, optimism=optimism)]
 
 
 def _varied(configs: Sequence[RunConfig]) -> list[str]:
@@ -376,31 +353,47 @@ def _varied(configs: Sequence[RunConfig]) -> list[str]:
     return [name for name in known(type(configs[0])) if name in varied]
 
 
-def _filled(
-    row: Row, config: RunConfig, varied: Sequence[str], records: Sequence[RunResult]
+def _row(
+    results: Results,
+    config: RunConfig,
+    protocol: str,
+    varied: Sequence[str] | None = None,
+    records: Sequence[RunResult] = (),
 ) -> Row:
-    """The row with a configuration's setting, and its numbers if there are any."""
-    names = [name for name in varied if name != "beta" or config.beta is not None]
+    """The row of a configuration with its numbers; without its setting if nothing is varied."""
+    experiment, (first, *_) = experiment_of(config), [*records, None]
+    fields = experiment.row_fields(config)
+    in_name = IN_NAME if fields.get("representation") else ()
+    names = [name for name in varied or () if name != "beta" or config.beta is not None]
     names.sort(key=lambda name: name not in symbols(type(config)))
-    row = replace(
-        row, encoder="" if row.representation else encoder_name(config),
+    stated = config.stated() if varied is not None else {}
+    return Row(
+        dataset=experiment.set_name(config), method=config.method, protocol=protocol,
+        kind="baseline" if config.is_baseline else "fixed",
         setting=in_symbols(config, names),
+        scores=Scores.of_records(records, config) if records else None,
+        expected=len(experiment.seeds_used(config, results.seeds)),
+        undefined=results.undefined(config) if varied is not None else 0,
+        sees_test_labels=experiment.sees_test_labels(config),
+        n_folds=config.n_scores,
+        common_splits=experiment.common_splits,
+        is_deterministic=config.is_deterministic,
+        unit=experiment.unit,
+        name=experiment.row_name(config),
+        encoder="" if in_name else encoder_name(config),
         beta=config.beta if names == ["beta"] else None,
         changed=tuple(
-            f"{name}={shown(value)}"
-            for name, value in config.stated().items()
-            if name not in (*names, "classes", *(IN_NAME if row.representation else ()))
+            f"{name}={shown(value)}" for name, value in stated.items()
+            if name not in (*names, "classes", *in_name)
         ),
-    )  # fmt: skip
-    if not records:
-        return row
-    return replace(
-        row, scores=Scores.of_records(records, config), seconds=seconds(records),
-        records=tuple(records),
+        seconds=seconds(records),
         curve=monitoring_curve(records),
         knn=tuple(record.knn for record in records if record.knn is not None),
-        notes=experiment_of(config).notes(records[0]),
-        blind=experiment_of(config).is_blind(records[0]),
+        notes=experiment.notes(first) if first else (),
+        blind=first is not None and experiment.is_blind(first),
+        config=config,
+        records=tuple(records),
+        **fields,
     )  # fmt: skip
 
 
@@ -455,9 +448,7 @@ def symbols_that_differ(configs: Sequence[RunConfig]) -> list[str]:
     return [name for name in named if len({getattr(config, name) for config in configs}) > 1]
 
 
-def _tested(
-    block: Sequence[Row], names: Sequence[str] | None, *, first: bool = False
-) -> list[Row]:
+def _tested(block: Sequence[Row], names: Sequence[str] | None, *, first: bool = False) -> list[Row]:
     """The rows of a data set and protocol with their tests, Holm-corrected for each control.
 
     A row that is the best of several on the test folds is not tested, since it was chosen there;

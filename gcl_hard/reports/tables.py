@@ -319,7 +319,7 @@ def score_tables(rows: Sequence[Row]) -> list[DataFrame]:
 
     sets, tables, control = names(rows, "dataset"), [], _first(rows)
     further: dict[str, tuple[Callable[[Row | None], str], Callable[[Row], Any]]] = {
-        spread_name(rows): (spread, lambda row: not row.is_baseline and _alone(row)),
+        spread_name(rows): (spread, _alone),
         **{metric(name).title: (partial(score_by, name), partial(_has_score, name))
            for name in beside(rows)},
         "kNN": (_neighbours, lambda row: row.knn),
