@@ -503,8 +503,9 @@ def _controls(
     experiment = experiment_of(row.config)
     known = name in experiment.controls
     if known:
-        named = [other for other in named if experiment.is_control(other.config, name, row.config)]
-    if any(other is row for other in named):
+        named = [other for other in named if other is not row
+                 and experiment.is_control(other.config, name, row.config)]  # fmt: skip
+    elif any(other is row for other in named):
         return {}
     if name in encoders:
         named = [x for x in named if (x.method, _beta(x)) == (row.method, _beta(row))]
