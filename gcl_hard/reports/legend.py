@@ -103,7 +103,8 @@ def _least(rows: Sequence[Row]) -> str:
     ranges = []
     for name, values in by_metric.items():
         ends = dict.fromkeys(metric(name).text(value) for value in (min(values), max(values)))
-        ranges.append(f"{' to '.join(ends)} {metric(name).points}")
+        rows_differ = ", by row," * (len(ends) > 1)
+        ranges.append(f"{' to '.join(ends)} {metric(name).points}{rows_differ}")
     design = next(iter(designs)) if len(designs) == 1 else "as many seeds and test parts as here"
     return (
         f": differences below {' or '.join(ranges)} can't be told apart with {design}; "
@@ -118,7 +119,8 @@ def _design(row: Row, test: Comparison) -> str:
     if test.folds > 1:
         design += f" × {test.folds} {'splits' if row.common_splits else 'folds'}"
     if {"n_train", "n_test"} <= facts.keys():
-        design += f" of {facts['n_train']:,} training and {facts['n_test']:,} test {item}s"
+        design += " of " if test.folds > 1 else ", "
+        design += f"{facts['n_train']:,} training and {facts['n_test']:,} test {item}s"
     return design
 
 

@@ -63,8 +63,10 @@ def write(
         drawn = {name: draw(section_rows) for name, draw in FIGURES.items()}
         if not figures and len({config.protocol for config in results.shown}) == 1:
             drawn["gain"] = gain_figure(gains(results))
+        named = {"accuracy": "accuracy" if section[1] == ACCURACY else "scores",
+                 "part": metric(section[1]).mask}  # fmt: skip
         figures[section] = {
-            name: f"{stem}-{slug(section, sections)}-{figure_name(name, section)}.png"
+            name: f"{stem}-{slug(section, sections)}-{named.get(name, name)}.png"
             for name, figure in drawn.items()
             if figure is not None
         }
@@ -86,13 +88,6 @@ def slug(section: Section, sections: Mapping[Section, Any]) -> str:
     protocol, name = section
     several = [other for other, _ in sections].count(protocol) > 1
     return (f"{protocol}-{name}" if several else protocol).replace(" ", "-")
-
-
-def figure_name(name: str, section: Section) -> str:
-    """The name of a figure of a section."""
-    if name == "accuracy" and section[1] != ACCURACY:
-        return "scores"
-    return metric(section[1]).mask if name == "part" else name
 
 
 def page(

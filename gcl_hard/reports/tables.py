@@ -290,17 +290,14 @@ def best_trained(rows: Iterable[Row]) -> Row | None:
     Args:
         rows: of one metric.
     """
-    return _best(
-        row for row in rows if row.whole and row.kind in ("fixed", "inside") and not row.is_baseline
-    )
-
-
-def _best(rows: Iterable[Row]) -> Row | None:
-    known = [(row, row.scores.mean) for row in rows if row.scores]
-    if not known:
+    trained = [
+        (row, row.scores.mean) for row in rows
+        if row.scores and row.whole and row.kind in ("fixed", "inside") and not row.is_baseline
+    ]  # fmt: skip
+    if not trained:
         return None
-    higher = metric(known[0][0].metric).higher
-    return known[best([mean for _, mean in known], higher=higher)][0]
+    higher = metric(trained[0][0].metric).higher
+    return trained[best([mean for _, mean in trained], higher=higher)][0]
 
 
 # Tables of results on a page
