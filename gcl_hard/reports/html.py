@@ -12,7 +12,7 @@ from gcl_hard.files.io import atomic_write
 from gcl_hard.reports import tables
 from gcl_hard.reports.legend import marks
 from gcl_hard.reports.rendering import environment
-from gcl_hard.reports.rows import Row
+from gcl_hard.reports.rows import Row, beside, controls
 from gcl_hard.reports.theme import drawn_as
 
 if TYPE_CHECKING:
@@ -59,15 +59,15 @@ def write_html(
 
 def all_rows(rows: Sequence[Row]) -> DataFrame:
     """One line for each row of results, as texts that begin with the number they are sorted by."""
-    controls, beside = tables.controls(rows), tables.beside(rows)
+    compared, further = controls(rows), beside(rows)
     body = [
         (row.dataset, row.protocol, row.metric, row.title, row.choice,
          "" if row.undefined else tables.mean_std(row.scores) + marks(row),
          *(tables.spread(row) if row.scores and row.scores.one_split == split else ""
            for split in (True, False)),
-         *(tables.score_by(name, row) for name in beside),
+         *(tables.score_by(name, row) for name in further),
          f"{len(row.scores.seeds) if row.scores else 0} of {row.expected}",
-         *(text for test in map(row.tests.get, controls) for text in (
+         *(text for test in map(row.tests.get, compared) for text in (
              tables.interval(test, row.metric) if test else "",
              tables.p_value(test.p) if test else "",
          )),
@@ -75,8 +75,8 @@ def all_rows(rows: Sequence[Row]) -> DataFrame:
         for row in rows
     ]  # fmt: skip
     heads = ["data set", "protocol", "metric", "method", "choice", "mean ± std", "s.e."]
-    heads += [f"std of {tables.fold_name(rows)}s", *(metric(name).title for name in beside)]
-    heads += ["seeds", *(head for control in controls for head in (f"− {control}", f"p {control}"))]
+    heads += [f"std of {tables.fold_name(rows)}s", *(metric(name).title for name in further)]
+    heads += ["seeds", *(head for control in compared for head in (f"− {control}", f"p {control}"))]
     table = tables.text_frame([*heads, "seconds"], body)
     if not any(row.scores and row.scores.std is not None for row in rows):
         table = table.rename(columns={"mean ± std": "mean"})

@@ -14,7 +14,7 @@ from gcl_hard.reports import tables
 from gcl_hard.reports.frame import Results, set_name
 from gcl_hard.reports.html import all_rows, write_html
 from gcl_hard.reports.rendering import check_target, rendered, write_files
-from gcl_hard.reports.rows import Row, rows
+from gcl_hard.reports.rows import Row, controls, rows
 
 CAPTIONS = {
     "accuracy": "means with 95 % intervals",
@@ -201,7 +201,7 @@ def section_context(
     return {
         "protocol": protocol, "scored": scored, "scores": scores, "source": source,
         "figures": {file: CAPTIONS[name] for name, file in figures.items()},
-        "controls": ", ".join(tables.controls(section_rows)),
+        "controls": ", ".join(controls(section_rows)),
         "remarks": [*tables.remarks(section_rows), *experiment.page_remarks(single)],
         "legend": tables.legend_of(
             section_rows, *scores, *further.values(), heads=(protocol, scored)

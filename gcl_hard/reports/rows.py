@@ -250,9 +250,9 @@ def _by_metric(results: Results) -> list[Row]:
             if len(alike) > 1:
                 means = _merged([row for block in alike for row in block if row.kind != "best"])
                 table += _tested([row for row in means if row.sets == len(alike)], results.control)
-        first = not any(_is_control(row) for block in blocks for row in block)
+        without = not any(_is_control(row) for block in blocks for row in block)
         for block in blocks:
-            table += _tested(block, results.control, first=first)
+            table += _tested(block, results.control, first=without)
     return table
 
 
