@@ -97,7 +97,9 @@ def _least(rows: Sequence[Row]) -> str:
         for test in row.tests.values():
             if test.least and row.config is not None:
                 by_metric.setdefault(row.metric, []).append(test.least)
-                designs[_design(row, test)] = ways[experiment_of(row.config).power] = None
+                experiment = experiment_of(row.config)
+                leave = f", down to what the test {experiment.unit}s leave" * bool(experiment.unit)
+                designs[_design(row, test)] = ways[experiment.power + leave] = None
     if not by_metric:
         return ""
     ranges = []

@@ -284,20 +284,20 @@ def by_label(rows: Iterable[Row]) -> dict[str, dict[str, Row]]:
     return groups
 
 
-def best_trained(rows: Iterable[Row]) -> Row | None:
-    """The trained row with the best mean, of finished ones that are fixed or chosen inside.
+def best_row(rows: Iterable[Row], *, baseline: bool = False) -> Row | None:
+    """The trained row, or the baseline, with the best mean, of finished ones not chosen on test.
 
     Args:
         rows: of one metric.
+        baseline: whether it is of baselines.
     """
-    trained = [
+    able = [
         (row, row.scores.mean) for row in rows
-        if row.scores and row.whole and row.kind in ("fixed", "inside") and not row.is_baseline
+        if row.scores and row.whole and row.kind != "best" and row.is_baseline == baseline
     ]  # fmt: skip
-    if not trained:
+    if not able:
         return None
-    higher = metric(trained[0][0].metric).higher
-    return trained[best([mean for _, mean in trained], higher=higher)][0]
+    return able[best([mean for _, mean in able], higher=metric(able[0][0].metric).higher)][0]
 
 
 # Tables of results on a page
@@ -536,7 +536,7 @@ def _latex(rows: Sequence[Row]) -> str:
     from pandas import DataFrame
 
     sets, labels, control = names(rows, "dataset"), by_label(rows), _first(rows)
-    best = {d: best_trained(row for row in rows if row.dataset == d) for d in sets}
+    best = {d: best_row(row for row in rows if row.dataset == d) for d in sets}
     cells = [[(of_set.get(d), best[d]) for d in sets] for of_set in labels.values()]
     body = [[_latex_entry(row, best_row, control) for row, best_row in line] for line in cells]
     plain = [_entry(row, control, plain=True) for line in cells for row, _ in line]
@@ -682,8 +682,20 @@ def rich_table(
 
 
 def remarks(rows: Iterable[Row]) -> list[str]:
-    """What was changed and left out as data were read, and what intervals leave out."""
-    lines: dict[str, None] = {}
+    """Baselines above all else, what was changed and left out as data were read, and what intervals
+    leave out.
+    """
+    lines, blocks = dict[str, None](), dict[tuple[str, ...], list[Row]]()
+    for row in (rows := [*rows]):
+        blocks.setdefault((row.dataset, row.protocol, row.metric), []).append(row)
+    for (dataset, protocol, name), block in blocks.items():
+        ours, theirs = best_row(block), best_row(block, baseline=True)
+        means = [row.scores.mean for row in (theirs, ours) if row and row.scores]
+        if ours and theirs and metric(name).gain(*means) > 0:
+            under = f" {protocol}," * (len(names(rows, "protocol")) > 1)
+            above, below = (score(mean, name) for mean in means)
+            lines[f"{dataset}:{under} the baseline {theirs.label} ({above}) is better than every "
+                  f"trained row, as {ours.label} ({below})"] = None  # fmt: skip
     for row in rows:
         alone = row.unit and row.scores is not None and not row.scores.samples
         lost = [f"{row.label}: over seeds alone, as some results have no predictions"] * bool(alone)

@@ -23,7 +23,7 @@ from gcl_hard.nodes.settings import NodeConfig
 from gcl_hard.reports.frame import Results
 from gcl_hard.reports.html import all_rows
 from gcl_hard.reports.rows import Row, rows, rows_frame
-from gcl_hard.reports.tables import difference_table, legend_of, score_tables
+from gcl_hard.reports.tables import difference_table, legend_of, remarks, score_tables
 from tests.experiments import record
 from tests.reports.test_frame import config, filled
 from tests.reports.test_rows import SEEDS, check_tests, hscl, row_of
@@ -302,3 +302,19 @@ def test_every_row_of_the_html_has_a_spread() -> None:
         inverse = [100 / result.tested()[0].predicted.reshape(2, N) for result in row.records]
         values = np.mean(inverse, axis=(0, 1))
         assert whole["s.e."][at] == f"{values.std() / math.sqrt(N):.1f}"
+
+
+@pytest.mark.parametrize("higher", [True, False])
+def test_a_baseline_above_all_trained_rows_is_named(higher: bool) -> None:
+    table = rows(filled([config("ucl"), config("dcl"), config("majority")], SEEDS))
+    means = {row.method: row.scores.mean for row in table if row.scores}
+    lift = max(means.values()) - means["majority"] + (1 if higher else -1)
+    lifted = [
+        row if row.method != "majority" or row.scores is None
+        else replace(row, scores=replace(row.scores, folds=tuple(
+            tuple(x + lift for x in folds) for folds in row.scores.folds
+        )))
+        for row in table
+    ]  # fmt: skip
+    named = [line for line in remarks(lifted) if says(line, "baseline", "majority")]
+    assert bool(named) == higher
