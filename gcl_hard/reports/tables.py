@@ -694,8 +694,10 @@ def remarks(rows: Iterable[Row]) -> list[str]:
         if ours and theirs and metric(name).gain(*means) > 0:
             under = f" {protocol}," * (len(names(rows, "protocol")) > 1)
             above, below = (score(mean, name) for mean in means)
-            lines[f"{dataset}:{under} the baseline {theirs.label} ({above}) is better than every "
-                  f"trained row, as {ours.label} ({below})"] = None  # fmt: skip
+            lines[
+                f"{dataset}:{under} no trained row reaches the mean of the baseline {theirs.label}, "
+                f"{above}: the best, {ours.label}, has {below}"
+            ] = None
     for row in rows:
         alone = row.unit and row.scores is not None and not row.scores.samples
         lost = [f"{row.label}: over seeds alone, as some results have no predictions"] * bool(alone)
