@@ -695,8 +695,8 @@ def remarks(rows: Iterable[Row]) -> list[str]:
             under = f" {protocol}," * (len(names(rows, "protocol")) > 1)
             above, below = (score(mean, name) for mean in means)
             lines[
-                f"{dataset}:{under} no trained row reaches the mean of the baseline {theirs.label}, "
-                f"{above}: the best, {ours.label}, has {below}"
+                f"{dataset}:{under} no trained row reaches the mean of the baseline "
+                f"{theirs.label}, {above}: the best, {ours.label}, has {below}"
             ] = None
     for row in rows:
         alone = row.unit and row.scores is not None and not row.scores.samples
