@@ -53,6 +53,7 @@ def evaluate(
     baselines: Sequence[str] | None = None,
     select: bool = False,
     metric: str | Sequence[str] | None = None,
+    control: str | Sequence[str] | None = None,
     name: str = "custom",
     output: str | Path = "results",
     report: str | Path | None = None,
@@ -99,6 +100,8 @@ def evaluate(
         metric: one or several scores that are shown, such as ``"balanced_accuracy"`` or
             ``"f1_macro"``, computed from predictions; tests and ``select`` use the first. The
             usual one if None.
+        control: methods or labels of the rows that the others are compared with, such as ``"raw"``
+            or the name of an encoder; ``ucl`` and ``scl``, or the first row, if None.
         name: name of your graphs in results, unless they are a set, which has one.
         output: folder of the results.
         report: page to write, NAME.md with figures next to it, or NAME.html, one file.
@@ -185,6 +188,7 @@ def evaluate(
         select=select, metric=metrics or None, seeds=as_seeds(seeds), output=Path(output),
         force=force, jobs=jobs, scheduler=scheduler, device=device, threads=threads,
         data_dir=as_path(data_dir), report=as_path(report),
+        control=None if control is None else _as_tuple(control),
     )  # fmt: skip
     results, failures = execute(options, user_parts, Console(quiet=not progress), logger)
     if not results.records:
@@ -251,8 +255,8 @@ class Evaluation:
     def table(self) -> Any:
         """A pandas ``DataFrame``, a row for each method and baseline.
 
-        Columns: settings that are not the default, the score, its spread, and tests against
-        ``ucl`` and ``scl``; of several metrics the rows of one after those of the other.
+        Columns: settings that are not the default, the score, its spread, and tests against the
+        controls; of several metrics the rows of one after those of the other.
         """
         from gcl_hard.reports.rows import rows, rows_frame
 

@@ -90,7 +90,7 @@ def _execute(
     records, failures = _run(runner, user_parts, plan(configs, options.seeds, select=select))
     first, *further = _by_metrics(records, options.metric, chosen=select)
     results = Results(
-        configs, tuple(options.seeds), tried | first, select, shorter, options.against,
+        configs, tuple(options.seeds), tried | first, select, shorter, options.control,
         further=tuple(tried | scored for scored in further),
     )  # fmt: skip
     return results, first_failures + failures

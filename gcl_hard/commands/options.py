@@ -40,7 +40,8 @@ class BenchOptions(ExecutionOptions):
         small: --table 1 on 20,000 images by a fast net: hours on CPUs.
         json: result file; one in the output folder if not given.
         report: page.md with CSV, LaTeX, figures; or page.html.
-        against: label of a row that all others are compared with, too.
+        control: methods or labels of the rows that the others are compared with, such as raw; if
+            not given, ucl and scl, or the first row.
         log: write losses and scores as they come: csv, tensorboard, wandb, or several.
         report_only: run nothing: show what is finished.
         force: repeat finished runs.
@@ -63,7 +64,7 @@ class BenchOptions(ExecutionOptions):
     small: bool = False
     json: Path | None = None
     report: Path | None = None
-    against: str | None = None
+    control: tuple[str, ...] | None = None
     log: tuple[LogKind, ...] | None = None
     report_only: bool = False
     force: bool = False

@@ -303,6 +303,8 @@ class Experiment(ABC, Generic[C, D]):
             if they are over seeds alone.
         item: what one sample is called; the plural adds an s.
         further_metrics: metrics that tables show beside the first, for records that have them.
+        beside: metrics with a column beside another one; macro-F1 where classes are uneven.
+        power: what makes smaller differences significant, said where some are not.
         controls: methods whose rows the others are compared with, by names of columns;
             :meth:`is_control` says which of their rows.
         averages_sets: whether tables have a row with the mean over the data sets of a command.
@@ -327,6 +329,8 @@ class Experiment(ABC, Generic[C, D]):
     unit: ClassVar[str] = ""
     item: ClassVar[str] = "item"
     further_metrics: ClassVar[tuple[str, ...]] = ()
+    beside: ClassVar[Mapping[str, tuple[str, ...]]] = {"accuracy": ("f1_macro",)}
+    power: ClassVar[str] = "more --seeds find smaller ones"
     controls: ClassVar[Mapping[str, str]] = {name: name for name in CONTROLS}
     averages_sets: ClassVar[bool] = False
     usual_baselines: ClassVar[tuple[str, ...]] = ("majority", "untrained")

@@ -72,6 +72,7 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
 
     scores_on_cpu: ClassVar[bool] = True
     item: ClassVar[str] = "graph"
+    power: ClassVar[str] = "larger training parts (--folds) and more --seeds find smaller ones"
     search_defaults: ClassVar[Mapping[str, Any]] = {"protocol": "inductive"}
     protocol_notes: ClassVar[Mapping[str, str]] = {
         "transductive": (

@@ -68,6 +68,7 @@ class LinkExperiment(Experiment[LinkConfig, LinkSet]):
 
     item: ClassVar[str] = "question"
     unit: ClassVar[str] = "fact"
+    beside: ClassVar[Mapping[str, tuple[str, ...]]] = {"mrr": ("hits1", "hits3", "hits10")}
     methods: ClassVar[tuple[str, ...]] = SCORED
     usual_baselines: ClassVar[tuple[str, ...]] = (FREQUENCY, UNTRAINED)
     has_validation: ClassVar[bool] = True

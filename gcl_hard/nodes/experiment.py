@@ -84,6 +84,10 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
 
     scores_on_cpu: ClassVar[bool] = True
     item: ClassVar[str] = "node"
+    power: ClassVar[str] = (
+        "larger training parts (--shares 0.6,0.2,0.2), or given splits (--split given), find "
+        "smaller ones"
+    )
     methods: ClassVar[tuple[str, ...]] = NODE_METHODS
     usual_baselines: ClassVar[tuple[str, ...]] = NODE_BASELINES
     has_validation: ClassVar[bool] = True

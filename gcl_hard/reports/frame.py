@@ -302,12 +302,17 @@ class Comparison(Interval):
         p_wilcoxon: p-value of Wilcoxon's test over seeds' means, Holm-corrected; None without
             one.
         folds: number of folds of a seed that both have.
+        degrees: degrees of freedom of the corrected resampled t-test.
+        least: the smallest difference with this interval's width that would have been significant,
+            if it is not; see :func:`corrected`.
     """
 
     seeds: int
     p: float
     p_wilcoxon: float | None
     folds: int = 1
+    degrees: float = math.inf
+    least: float | None = None
 
     @property
     def significant(self) -> bool:
@@ -356,7 +361,9 @@ def compare(ours: Scores | None, theirs: Scores | None) -> Comparison | None:
     else:
         t = corrected_t_test(a.flat, b.flat, test_share=max(a.test_share, b.test_share))
     p_wilcoxon = wilcoxon(a.means, b.means)
-    return Comparison(t.difference, t.low, t.high, len(seeds), t.p, p_wilcoxon, a.n_folds)
+    return Comparison(
+        t.difference, t.low, t.high, len(seeds), t.p, p_wilcoxon, a.n_folds, t.degrees
+    )
 
 
 def over_items(
@@ -418,13 +425,29 @@ def _seeds_of_both(ours: Scores, theirs: Scores) -> Sequence[int]:
 
 
 def corrected(family: Sequence[Comparison]) -> list[Comparison]:
-    """Comparisons of one family with Holm's correction, separately for each test."""
-    p = holm([comparison.p for comparison in family])
+    """Comparisons of one family with Holm's correction, separately for each test.
+
+    With r of m hypotheses rejected, Holm rejects one more if its p is below 0.05 / (m − r): that
+    is t of its ``degrees`` at this level, in standard errors, for the ``least`` difference.
+    """
+    p = [0.0 if value is None else value for value in holm([test.p for test in family])]
     p_wilcoxon = holm([comparison.p_wilcoxon for comparison in family])
-    return [
-        replace(comparison, p=0.0 if first is None else first, p_wilcoxon=second)
+    tests = [
+        replace(comparison, p=first, p_wilcoxon=second)
         for comparison, first, second in zip(family, p, p_wilcoxon, strict=True)
     ]
+    level = LEVEL / max(1, sum(not test.significant for test in tests))
+    return [
+        test if test.significant else replace(test, least=_least(test, level)) for test in tests
+    ]
+
+
+def _least(test: Comparison, level: float) -> float:
+    """The smallest difference of a comparison's precision with a p below a level."""
+    from scipy.special import stdtrit
+
+    half = (test.high - test.low) / 2
+    return float(half * stdtrit(test.degrees, level / 2) / stdtrit(test.degrees, LEVEL / 2))
 
 
 @dataclass(frozen=True)
@@ -497,7 +520,8 @@ class Results:
         records: results of finished runs.
         select: whether settings are chosen inside training folds.
         shorter: by candidate, the shorter run by which it was compared with others, once.
-        against: label of a row that all others are compared with, too.
+        control: methods or labels of the rows that the others are compared with; the domain's
+            if None.
         chosen_by: results whose scores choose settings, where these are not ``records``.
         further: results of the same runs by further metrics, of each metric.
     """
@@ -507,7 +531,7 @@ class Results:
     records: Mapping[Run, RunResult]
     select: bool = False
     shorter: Mapping[RunConfig, Run] = field(default_factory=dict)
-    against: str | None = None
+    control: tuple[str, ...] | None = None
     chosen_by: Mapping[Run, RunResult] | None = None
     further: tuple[Mapping[Run, RunResult], ...] = ()
 
@@ -525,6 +549,20 @@ class Results:
                 for records in self.further
             ),
         ]
+
+    @cached_property
+    def beside(self) -> dict[str, Results]:
+        """The results by metrics that have a column beside the first one."""
+        views = dict[str, dict[Run, RunResult]]()
+        for run, record in self.scored.items():
+            for name in experiment_of(run.config).beside.get(record.metric, ()):
+                shown = not run.inner and (name != "f1_macro" or _uneven(record))
+                if shown and (view := record.by(name)) is not None:
+                    views.setdefault(name, {})[run] = view
+        return {
+            name: replace(self, records=records, chosen_by=self._choosing, further=())
+            for name, records in views.items()
+        }
 
     @cached_property
     def scored(self) -> dict[Run, RunResult]:
@@ -611,6 +649,17 @@ class Results:
 def set_name(config: RunConfig) -> str:
     """Name of a configuration's data set in tables."""
     return experiment_of(config).set_name(config)
+
+
+UNEVEN = 2
+"""Classes are uneven if one has more than this many times the test items of another."""
+
+
+def _uneven(record: RunResult) -> bool:
+    """Whether the classes of a record's test items are uneven, as far as it has predictions."""
+    targets = [fold.targets for fold in record.tested()]
+    counts = np.unique(np.concatenate(targets), return_counts=True)[1] if targets else [0]
+    return bool(max(counts) > UNEVEN * min(counts))
 
 
 def defined(record: RunResult) -> bool:

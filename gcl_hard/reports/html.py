@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gcl_hard.evaluation.metrics import metric
 from gcl_hard.files.io import atomic_write
 from gcl_hard.reports import tables
 from gcl_hard.reports.legend import marks
 from gcl_hard.reports.rendering import environment
-from gcl_hard.reports.rows import Row
+from gcl_hard.reports.rows import Row, beside, controls
 from gcl_hard.reports.theme import drawn_as
 
 if TYPE_CHECKING:
@@ -58,22 +59,28 @@ def write_html(
 
 def all_rows(rows: Sequence[Row]) -> DataFrame:
     """One line for each row of results, as texts that begin with the number they are sorted by."""
-    names = tables.controls(rows)
+    compared, further = controls(rows), beside(rows)
     body = [
         (row.dataset, row.protocol, row.metric, row.title, row.choice,
          "" if row.undefined else tables.mean_std(row.scores) + marks(row),
+         *(tables.spread(row) if row.scores and row.scores.one_split == split else ""
+           for split in (True, False)),
+         *(tables.score_by(name, row) for name in further),
          f"{len(row.scores.seeds) if row.scores else 0} of {row.expected}",
-         *(text for test in map(row.tests.get, names) for text in (
+         *(text for test in map(row.tests.get, compared) for text in (
              tables.interval(test, row.metric) if test else "",
              tables.p_value(test.p) if test else "",
          )),
          f"{row.seconds:.0f}" if row.seconds else "")
         for row in rows
     ]  # fmt: skip
-    heads = ["data set", "protocol", "metric", "method", "choice", "mean ± std", "seeds"]
-    heads += [head for control in names for head in (f"− {control}", f"p {control}")]
+    heads = ["data set", "protocol", "metric", "method", "choice", "mean ± std", "s.e."]
+    heads += [f"std of {tables.fold_name(rows)}s", *(metric(name).title for name in further)]
+    heads += ["seeds", *(head for control in compared for head in (f"− {control}", f"p {control}"))]
     table = tables.text_frame([*heads, "seconds"], body)
+    if not any(row.scores and row.scores.std is not None for row in rows):
+        table = table.rename(columns={"mean ± std": "mean"})
     columns = [
         name for name in table if name not in ("metric", "choice") or table[name].nunique() > 1
     ]
-    return table[[name for name in columns if (table[name] != "").any()]]
+    return table[[name for name in columns if not table[name].isin(["", tables.NOTHING]).all()]]

@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from gcl_hard.reports.rows import END, Row
+from gcl_hard.evaluation.metrics import metric
+from gcl_hard.experiments.registry import experiment_of
+from gcl_hard.reports.frame import Comparison
+from gcl_hard.reports.rows import END, Row, controls
 
 SEEN, BLIND = "§", "°"
 SOURCES = {
@@ -23,9 +26,9 @@ LINES = (
     ("split", "^split$", "encoders are trained on training items alone; test items are read once"),
     (SEEN, SEEN, "its encoder has seen the labels of the test items: no estimate for new ones"),
     ("±", "±", "standard deviation over seeds, and over splits that are the same for all rows"),
-    ("folds", "^folds$", "standard deviation over the folds of a seed, mean over seeds"),
-    ("splits", "^splits$", "standard deviation over the splits of a seed, mean over seeds"),
-    ("s.e.", r"^s\.e\.$", "standard error that the number of test items leaves"),
+    ("folds", "(^|, )folds$", "standard deviation over the folds of a seed, mean over seeds"),
+    ("splits", "(^|, )splits$", "standard deviation over the splits of a seed, mean over seeds"),
+    ("s.e.", r"(^|, )s\.e\.$", "standard error that the number of test items leaves"),
     ("seeds", "^seeds$", "with a defined score; – where no seed changes it"),
     ("seeds × splits", "seeds × splits$", "– where no seed changes it; two rows are compared on "
      "what both have"),
@@ -36,6 +39,8 @@ LINES = (
     ("gap", "^gap$", "points above the paper's figure"),
     ("(+1.0)", r" \([+-]", "points above the H-SCL paper's figure, of hucl and hscl the best of a "
      "grid on test data"),
+    ("macro-F1", "macro-F1$", "mean over classes, where one has more than twice the test items of "
+     "another"),
     ("kNN", "kNN$", "the 200 nearest training items vote in the place of the probe"),
     ("[1 of 3]", r"\[\d+.of", "finished seeds; the others are open, or have no defined score"),
     ("open", "^open$", "no seed is finished"),
@@ -47,8 +52,8 @@ LINES = (
     ("optimism", r"\boptimism\b", "by how much choosing on the data of the score has raised "
      "it, with chance"),
     (BLIND, BLIND, "tells no two items apart and predicts the most frequent class; not tested"),
-    ("†", "†", "differs from ucl, p < .05; without it: not significantly, or not tested"),
-    ("bold", "textbf", "the best mean of trained methods, if significantly better than ucl"),
+    ("†", "†", "differs from {control}, p < .05; without it: not significantly, or not tested"),
+    ("bold", "textbf", "the best mean of trained methods, if significantly better than {control}"),
     ("− NAME", "^− ", "difference from it, in points or the unit of the metric"),
     ("− frozen", "^− frozen$", "difference from the same encoder, and what is joined, without "
      "training"),
@@ -56,7 +61,7 @@ LINES = (
     ("p", "^p ", "{test}"),
     ("(p)", "^p ", "Wilcoxon's signed-rank test over seeds, never below .05 with fewer than six"),
     ("p, (p)", "^p ", "Holm-corrected over all rows compared with one control on one data set"),
-    ("ns", " ns$", "p ≥ .05: not significant, which does not show equality"),
+    ("ns", " ns$", "p ≥ .05: not significant, which does not show equality{least}"),
     ("chosen", "^chosen$", "the best held-out score of the settings tried, each in one shorter "
      "run, then run in full; held-out items of a few splits may be test items of others"),
     (END, END, "an end of the values tried; a better one may lie beyond"),
@@ -84,6 +89,43 @@ def marks(row: Row) -> str:
     return SEEN * row.sees_test_labels + BLIND * row.blind
 
 
+def _least(rows: Sequence[Row]) -> str:
+    """The differences that tests of rows could not have found, and what finds smaller ones."""
+    by_metric = dict[str, list[float]]()
+    designs, ways = dict[str, None](), dict[str, None]()
+    for row in rows:
+        for test in row.tests.values():
+            if test.least and row.config is not None:
+                by_metric.setdefault(row.metric, []).append(test.least)
+                experiment = experiment_of(row.config)
+                leave = f", down to what the test {experiment.unit}s leave" * bool(experiment.unit)
+                designs[_design(row, test)] = ways[experiment.power + leave] = None
+    if not by_metric:
+        return ""
+    ranges = []
+    for name, values in by_metric.items():
+        ends = dict.fromkeys(metric(name).text(value) for value in (min(values), max(values)))
+        rows_differ = ", by row," * (len(ends) > 1)
+        ranges.append(f"{' to '.join(ends)} {metric(name).points}{rows_differ}")
+    design = next(iter(designs)) if len(designs) == 1 else "as many seeds and test parts as here"
+    return (
+        f": differences below {' or '.join(ranges)} can't be told apart with {design}; "
+        f"{' or '.join(ways)}"
+    )
+
+
+def _design(row: Row, test: Comparison) -> str:
+    """The numbers of seeds, test parts and items of a comparison."""
+    facts, item = row.records[0].data if row.records else {}, experiment_of(row.config).item
+    design = f"{test.seeds} seed{'s' * (test.seeds != 1)}"
+    if test.folds > 1:
+        design += f" × {test.folds} {'splits' if row.common_splits else 'folds'}"
+    if {"n_train", "n_test"} <= facts.keys():
+        design += " of " if test.folds > 1 else ", "
+        design += f"{facts['n_train']:,} training and {facts['n_test']:,} test {item}s"
+    return design
+
+
 def legend(rows: Sequence[Row], texts: Iterable[str]) -> list[tuple[str, str]]:
     """The signs in tables, each with its meaning.
 
@@ -100,6 +142,8 @@ def legend(rows: Sequence[Row], texts: Iterable[str]) -> list[tuple[str, str]]:
     facts = {
         "over": " or ".join(over for over, _ in sources),
         "test": " or ".join(f"{test} over {over}" for over, test in sources),
+        "control": (*controls(rows), "ucl")[0],
+        "least": _least(rows),
     }
     return [
         (sign, meaning.format(**facts))

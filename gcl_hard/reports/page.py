@@ -14,7 +14,7 @@ from gcl_hard.reports import tables
 from gcl_hard.reports.frame import Results, set_name
 from gcl_hard.reports.html import all_rows, write_html
 from gcl_hard.reports.rendering import check_target, rendered, write_files
-from gcl_hard.reports.rows import Row, rows
+from gcl_hard.reports.rows import Row, controls, rows
 
 CAPTIONS = {
     "accuracy": "means with 95 % intervals",
@@ -24,8 +24,6 @@ CAPTIONS = {
     "part": "differences from scl on a part of the test items",
     "learning": "means against the size of the training data",
     "gain": "what hardness adds at equal other settings, with 95 % intervals",
-    "grid": "scores and effective negatives over temperature and β; where lines over γ / (1 + β) "
-    "coincide, hardness is no more than a temperature",
 }
 """What figures show."""
 
@@ -53,7 +51,7 @@ def write(
     Raises:
         InputError: if the path cannot be written to, or a smoke run would replace results.
     """
-    from gcl_hard.reports.grid import gain_figure, gains, grid, grid_figure
+    from gcl_hard.reports.grid import gain_figure, gains
     from gcl_hard.reports.result_figures import FIGURES
 
     check_target(path, quick=quick)
@@ -64,9 +62,11 @@ def write(
     for section, section_rows in sections.items():
         drawn = {name: draw(section_rows) for name, draw in FIGURES.items()}
         if not figures and len({config.protocol for config in results.shown}) == 1:
-            drawn |= {"grid": grid_figure(grid(results)), "gain": gain_figure(gains(results))}
+            drawn["gain"] = gain_figure(gains(results))
+        named = {"accuracy": "accuracy" if section[1] == ACCURACY else "scores",
+                 "part": metric(section[1]).mask}  # fmt: skip
         figures[section] = {
-            name: f"{stem}-{slug(section, sections)}-{figure_name(name, section)}.png"
+            name: f"{stem}-{slug(section, sections)}-{named.get(name, name)}.png"
             for name, figure in drawn.items()
             if figure is not None
         }
@@ -88,13 +88,6 @@ def slug(section: Section, sections: Mapping[Section, Any]) -> str:
     protocol, name = section
     several = [other for other, _ in sections].count(protocol) > 1
     return (f"{protocol}-{name}" if several else protocol).replace(" ", "-")
-
-
-def figure_name(name: str, section: Section) -> str:
-    """The name of a figure of a section."""
-    if name == "accuracy" and section[1] != ACCURACY:
-        return "scores"
-    return metric(section[1]).mask if name == "part" else name
 
 
 def page(
@@ -208,7 +201,7 @@ def section_context(
     return {
         "protocol": protocol, "scored": scored, "scores": scores, "source": source,
         "figures": {file: CAPTIONS[name] for name, file in figures.items()},
-        "controls": " and ".join(tables.controls(section_rows)),
+        "controls": ", ".join(controls(section_rows)),
         "remarks": [*tables.remarks(section_rows), *experiment.page_remarks(single)],
         "legend": tables.legend_of(
             section_rows, *scores, *further.values(), heads=(protocol, scored)

@@ -63,6 +63,7 @@ class Row:
         seconds: time of training and scoring; 0 where another row includes it.
         paper: the paper's accuracy, percent, or None.
         tests: comparisons by control.
+        beside: scores by further metrics, of its seeds that have them.
         optimism: for a ``best`` row, by how much it is better than what was chosen inside, if that
             is known.
         beta: β, where the setting is β alone.
@@ -99,6 +100,7 @@ class Row:
     seconds: float = 0.0
     paper: float | None = None
     tests: dict[str, Comparison] = field(default_factory=dict)
+    beside: dict[str, Scores] = field(default_factory=dict)
     optimism: float | None = None
     beta: float | None = None
     changed: tuple[str, ...] = ()
@@ -186,12 +188,13 @@ def rows(results: Results) -> list[Row]:
         InputError: for scores of one data set by two metrics, or a control that is no row.
     """
     table = [row for metric_results in results.by_metric for row in _by_metric(metric_results)]
-    labels = dict.fromkeys(row.label for row in table)
-    if results.against is not None and results.against not in labels:
-        raise InputError(
-            f"against is the label of a row, one of {'; '.join(map(repr, labels))}; got "
-            f"{results.against!r}"
-        )
+    for name in results.control or ():
+        if not any(_is_named(row, name) for row in table):
+            labels = dict.fromkeys(row.label for row in table)
+            raise InputError(
+                f"control is the method, the encoder or the label of a row, one of "
+                f"{'; '.join(map(repr, labels))}; got {name!r}"
+            )
     return table
 
 
@@ -236,7 +239,7 @@ def _by_metric(results: Results) -> list[Row]:
             rows_of_set = [
                 replace(row, metric=name)
                 for key in sorted(methods, key=lambda key: key[0] not in METHODS)
-                for row in _of_method(results, methods[key], protocol)
+                for row in _with_beside(results, methods[key], protocol)
             ]
             blocks.append(_merged(rows_of_set))
         averaged = [
@@ -246,9 +249,10 @@ def _by_metric(results: Results) -> list[Row]:
             alike = [block for block in averaged if block[0].metric == metric_name]
             if len(alike) > 1:
                 means = _merged([row for block in alike for row in block if row.kind != "best"])
-                table += _tested([row for row in means if row.sets == len(alike)], results.against)
+                table += _tested([row for row in means if row.sets == len(alike)], results.control)
+        without = not any(_is_control(row) for block in blocks for row in block)
         for block in blocks:
-            table += _tested(block, results.against)
+            table += _tested(block, results.control, first=without)
     return table
 
 
@@ -270,10 +274,23 @@ def _mean(rows: Sequence[Row]) -> Row:
         first, dataset=first.dataset if sets == 1 else f"mean of {sets}", sets=sets,
         scores=mean if mean and mean.seeds else None, n_folds=len(rows) if sets == 1 else 1,
         common_splits=sets == 1, split=", ".join(dict.fromkeys(row.split for row in rows)),
-        seconds=sum(row.seconds for row in rows), notes=(),
+        seconds=sum(row.seconds for row in rows), notes=(), beside={},
         undefined=0 if mean else sum(row.undefined for row in rows),
         records=tuple(record for row in rows for record in row.records),
     )  # fmt: skip
+
+
+def _with_beside(results: Results, configs: Sequence[RunConfig], protocol: str) -> list[Row]:
+    """The rows of a method, with their scores by the metrics beside the first one."""
+    table = _of_method(results, configs, protocol)
+    for name, other in results.beside.items():
+        twins = _of_method(other, configs, protocol)
+        fixed = {twin.config: twin for twin in twins if twin.kind == "fixed"}
+        for index, row in enumerate(table):  # what is best is so by the first metric
+            twin = fixed.get(row.config) if row.kind == "best" else twins[index]
+            if twin is not None and twin.scores is not None:
+                table[index] = replace(row, beside={**row.beside, name: twin.scores})
+    return table
 
 
 def _of_method(results: Results, configs: Sequence[RunConfig], protocol: str) -> list[Row]:
@@ -282,23 +299,6 @@ def _of_method(results: Results, configs: Sequence[RunConfig], protocol: str) ->
     finished = [(c, records) for c in configs if (records := results.of(c))]
     in_paper = all(published(c, records) is not None for c, records in finished)
     paper = experiment.published(first) if in_paper else None
-    empty = Row(
-        dataset=experiment.set_name(first),
-        method=first.method,
-        protocol=protocol,
-        kind="baseline" if first.is_baseline else "fixed",
-        setting="",
-        scores=None,
-        expected=len(experiment.seeds_used(first, results.seeds)),
-        sees_test_labels=experiment.sees_test_labels(first),
-        n_folds=first.n_scores,
-        common_splits=experiment.common_splits,
-        is_deterministic=first.is_deterministic,
-        unit=experiment.unit,
-        name=experiment.row_name(first),
-        config=first,
-        **experiment.row_fields(first),
-    )
     chosen = {config: choice for choice in results.choices for config in choice.candidates}
     varied = {id(choice): _varied(choice.candidates) for choice in results.choices}
     all_varied = _varied(configs)
@@ -306,15 +306,9 @@ def _of_method(results: Results, configs: Sequence[RunConfig], protocol: str) ->
     for config in configs:
         by = chosen.get(config)
         names = all_varied if by is None else varied[id(by)]
-        row = _filled(empty, config, names, results.of(config))
-        row = replace(
-            row, undefined=results.undefined(config), config=config,
-            expected=len(experiment.seeds_used(config, results.seeds)),
-            is_deterministic=config.is_deterministic, **experiment.row_fields(config),
-        )  # fmt: skip
+        row = _row(results, config, protocol, names, results.of(config))
         if by is not None:
-            named = in_symbols(config, apart(configs))
-            row = replace(row, kind="inside", paper=paper, group=named)
+            row = replace(row, kind="inside", paper=paper, group=in_symbols(config, apart(configs)))
         is_open = by is not None and by.best is None
         method_rows.append(replace(row, setting="", beta=None) if is_open else row)
     if any(config in chosen for config in configs):
@@ -324,11 +318,12 @@ def _of_method(results: Results, configs: Sequence[RunConfig], protocol: str) ->
     groups = candidate_groups(configs) if results.select else []
     selections = [results.selection(group) for group in groups]
     for group, selection in zip(groups, selections, strict=True):
-        inside = replace(empty, kind="inside", group=in_symbols(group[0], apart(configs)))
+        group_name = in_symbols(group[0], apart(configs))
+        inside = replace(_row(results, group[0], protocol), kind="inside", group=group_name)
         if selection is not None:
             scores = selection.scores
             inside = replace(
-                inside, scores=scores, seconds=selection.seconds, config=group[0],
+                inside, scores=scores, seconds=selection.seconds,
                 records=tuple(results.of(group[index], seeds=[seed])[0] for seed, (index, *_)
                               in zip(scores.seeds, selection.chosen, strict=True)),
             )  # fmt: skip
@@ -341,14 +336,15 @@ def _of_method(results: Results, configs: Sequence[RunConfig], protocol: str) ->
     # over conditions is the best of nothing to choose.
     if experiment.chooses_once or len(conditions) > 1:
         return method_rows
-    best = replace(empty, kind="best", paper=paper)
+    best = _row(results, first, protocol)
     # On the seeds that all candidates have: those of the selection, where there is one.
     seeds = list(selection.scores.seeds) if selection else results.shared_seeds(configs)
     if seeds:
         outer = [Scores.of_records(results.of(c, seeds=seeds), c) for c in configs]
         at = best_on_test(outer)
-        best = replace(_filled(best, configs[at], all_varied, []), scores=outer[at])
-    return [*method_rows, replace(best, optimism=selection.optimism if selection else None)]
+        best = replace(_row(results, configs[at], protocol, all_varied), scores=outer[at])
+    optimism = selection.optimism if selection else None
+    return [*method_rows, replace(best, kind="best", paper=paper, optimism=optimism)]
 
 
 def _varied(configs: Sequence[RunConfig]) -> list[str]:
@@ -357,31 +353,47 @@ def _varied(configs: Sequence[RunConfig]) -> list[str]:
     return [name for name in known(type(configs[0])) if name in varied]
 
 
-def _filled(
-    row: Row, config: RunConfig, varied: Sequence[str], records: Sequence[RunResult]
+def _row(
+    results: Results,
+    config: RunConfig,
+    protocol: str,
+    varied: Sequence[str] | None = None,
+    records: Sequence[RunResult] = (),
 ) -> Row:
-    """The row with a configuration's setting, and its numbers if there are any."""
-    names = [name for name in varied if name != "beta" or config.beta is not None]
+    """The row of a configuration with its numbers; without its setting if nothing is varied."""
+    experiment, (first, *_) = experiment_of(config), [*records, None]
+    fields = experiment.row_fields(config)
+    in_name = IN_NAME if fields.get("representation") else ()
+    names = [name for name in varied or () if name != "beta" or config.beta is not None]
     names.sort(key=lambda name: name not in symbols(type(config)))
-    row = replace(
-        row, encoder="" if row.representation else encoder_name(config),
+    stated = config.stated() if varied is not None else {}
+    return Row(
+        dataset=experiment.set_name(config), method=config.method, protocol=protocol,
+        kind="baseline" if config.is_baseline else "fixed",
         setting=in_symbols(config, names),
+        scores=Scores.of_records(records, config) if records else None,
+        expected=len(experiment.seeds_used(config, results.seeds)),
+        undefined=results.undefined(config) if varied is not None else 0,
+        sees_test_labels=experiment.sees_test_labels(config),
+        n_folds=config.n_scores,
+        common_splits=experiment.common_splits,
+        is_deterministic=config.is_deterministic,
+        unit=experiment.unit,
+        name=experiment.row_name(config),
+        encoder="" if in_name else encoder_name(config),
         beta=config.beta if names == ["beta"] else None,
         changed=tuple(
-            f"{name}={shown(value)}"
-            for name, value in config.stated().items()
-            if name not in (*names, "classes", *(IN_NAME if row.representation else ()))
+            f"{name}={shown(value)}" for name, value in stated.items()
+            if name not in (*names, "classes", *in_name)
         ),
-    )  # fmt: skip
-    if not records:
-        return row
-    return replace(
-        row, scores=Scores.of_records(records, config), seconds=seconds(records),
-        records=tuple(records),
+        seconds=seconds(records),
         curve=monitoring_curve(records),
         knn=tuple(record.knn for record in records if record.knn is not None),
-        notes=experiment_of(config).notes(records[0]),
-        blind=experiment_of(config).is_blind(records[0]),
+        notes=experiment.notes(first) if first else (),
+        blind=first is not None and experiment.is_blind(first),
+        config=config,
+        records=tuple(records),
+        **fields,
     )  # fmt: skip
 
 
@@ -436,47 +448,107 @@ def symbols_that_differ(configs: Sequence[RunConfig]) -> list[str]:
     return [name for name in named if len({getattr(config, name) for config in configs}) > 1]
 
 
-def _tested(block: Sequence[Row], against: str | None) -> list[Row]:
+def _tested(block: Sequence[Row], names: Sequence[str] | None, *, first: bool = False) -> list[Row]:
     """The rows of a data set and protocol with their tests, Holm-corrected for each control.
 
-    With several encoders each is compared with a control of its own. A row that is the best of
-    several on the test folds is not tested, since it was chosen there; nor is a blind baseline,
-    which says nothing of the data.
+    A row that is the best of several on the test folds is not tested, since it was chosen there;
+    nor is a blind baseline, which says nothing of the data.
 
     Args:
         block: the rows.
-        against: label of one more control.
+        names: of the controls; those of the domain, with the first of several encoders, if None.
+        first: whether the first finished row is the control instead, since the table has none.
     """
-    if not block:
-        return []
-    tested, encoders = list(block), {row.encoder for row in block if row.encoder}
-    experiment = experiment_of(block[0].config)
-    controls = experiment.controls
-    for name in (*controls, *([against] if against else [])):
-        method = controls.get(name)
-        others = [
-            row for row in block
-            if row.kind != "best" and (row.method == method if method else row.label == name)
-        ]  # fmt: skip
-        families: dict[int, dict[int, Comparison]] = {}
-        for index, row in enumerate(block):
-            beside = [
-                other for other in others
-                if other is not row and (method is None or (
-                    experiment.is_control(other.config, name, row.config)
-                    and (len(encoders) < 2 or other.encoder == row.encoder)
-                ))
-            ]  # fmt: skip
-            kind = row.kind if row.representation else "inside"
-            beside = [other for other in beside if other.kind == kind] or beside
-            if len(beside) != 1 or row.kind == "best" or row.blind:
-                continue
-            if (test := compare(row.scores, beside[0].scores)) is not None:
-                families.setdefault(id(beside[0]), {})[index] = test
+    tested = list(block)
+    able = {k: row for k, row in enumerate(block) if row.kind != "best" and not row.blind}
+    encoders = {shown(row.encoder): None for row in able.values() if row.encoder}
+    if names is None and first:
+        names = [row.label for row in able.values() if row.scores][:1]
+    elif names is None:
+        known = experiment_of(block[0].config).controls if block else ()
+        names = [*known, *[*encoders][: len(encoders) > 1]]
+    for name in names:
+        named = [row for row in able.values() if _is_named(row, name)]
+        families: dict[int, dict[int, tuple[str, Comparison]]] = {}
+        for index, row in able.items():
+            for key, control in _controls(row, name, named, encoders).items():
+                if (test := compare(row.scores, control.scores)) is not None:
+                    families.setdefault(id(control), {})[index] = key, test
         for family in families.values():
-            for index, test in zip(family, corrected([*family.values()]), strict=True):
-                tested[index] = replace(tested[index], tests={**tested[index].tests, name: test})
+            keys, tests = zip(*family.values(), strict=True)
+            for index, key, test in zip(family, keys, corrected(tests), strict=True):
+                tested[index] = replace(tested[index], tests={**tested[index].tests, key: test})
     return tested
+
+
+def _is_control(row: Row) -> bool:
+    """Whether a row's method is a control of its domain."""
+    return row.method in experiment_of(row.config).controls.values()
+
+
+def _controls(
+    row: Row, name: str, named: Sequence[Row], encoders: Collection[str]
+) -> dict[str, Row]:
+    """The rows that a row is compared with as a control, by the names of columns.
+
+    With several encoders that is the control of its own encoder; of a row without an encoder, each.
+    Several rows of a control are none, unless one of them alone was chosen inside.
+
+    Args:
+        row: the row.
+        name: of the control; that of an encoder has a row for each method.
+        named: the rows that it names.
+        encoders: names of all encoders of the block.
+    """
+    experiment = experiment_of(row.config)
+    known = name in experiment.controls
+    if known:
+        named = [other for other in named if other is not row
+                 and experiment.is_control(other.config, name, row.config)]  # fmt: skip
+    elif any(other is row for other in named):
+        return {}
+    if name in encoders:
+        named = [x for x in named if (x.method, _beta(x)) == (row.method, _beta(row))]
+    elif len(encoders) > 1 and (known or len(named) > 1):
+        by_encoder: dict[str, list[Row]] = {}
+        for other in named:
+            by_encoder.setdefault(other.encoder, []).append(other)
+        named = by_encoder.get(row.encoder) or by_encoder.get("", [])
+        if not named and not row.encoder:
+            each = (_only(row, of_encoder) for of_encoder in by_encoder.values())
+            return {other.label: other for other in each if other}
+    control = _only(row, named)
+    return {name: control} if control else {}
+
+
+def _only(row: Row, named: Sequence[Row]) -> Row | None:
+    """The one of several rows of a control that another row is compared with."""
+    kind = row.kind if row.representation else "inside"
+    alike = [other for other in named if other.kind == kind] or named
+    return alike[0] if len(alike) == 1 else None
+
+
+def _beta(row: Row) -> float | None:
+    return getattr(row.config, "beta", None)
+
+
+def _is_named(row: Row, name: str) -> bool:
+    """Whether a row can be meant by the name of a control."""
+    method = experiment_of(row.config).controls.get(name)
+    if method is not None:
+        return row.method == method
+    return name in (row.label, row.title, row.method, shown(row.encoder))
+
+
+def controls(rows: Iterable[Row]) -> list[str]:
+    """The controls that any of some rows is compared with, ucl and scl first."""
+    names = dict.fromkeys(name for row in rows for name in row.tests)
+    return [*(name for name in CONTROLS if name in names), *(n for n in names if n not in CONTROLS)]
+
+
+def beside(rows: Iterable[Row]) -> list[str]:
+    """The metrics that have a column beside the first one."""
+    return [*dict.fromkeys(name for row in rows for name in row.beside)]
 
 
 def rows_frame(rows: Sequence[Row]) -> DataFrame:
@@ -491,8 +563,8 @@ def rows_frame(rows: Sequence[Row]) -> DataFrame:
     """
     from pandas import DataFrame
 
-    controls = dict.fromkeys((*CONTROLS, *(name for row in rows for name in row.tests)))
-    frame = DataFrame([_row_line(row, controls) for row in rows])
+    compared = dict.fromkeys((*CONTROLS, *controls(rows)))
+    frame = DataFrame([_row_line(row, compared) for row in rows])
     if not any(row.paper for row in rows):
         frame = frame.drop(columns=["paper", "gap"], errors="ignore")
     if any(row.metric != ACCURACY for row in rows):
@@ -502,6 +574,8 @@ def rows_frame(rows: Sequence[Row]) -> DataFrame:
     if any(row.representation for row in rows):
         for name in ("split", "share", "representation"):
             frame.insert(2, name, [getattr(row, name) for row in rows])
+    for name in beside(rows):
+        frame[name] = [row.beside[name].mean if name in row.beside else None for row in rows]
     if any(row.common_splits for row in rows):
         frame = frame.assign(**_split_columns(rows))
     if any(row.knn for row in rows):
@@ -539,7 +613,7 @@ def _split_columns(rows: Sequence[Row]) -> dict[str, Any]:
         "splits": [row.n_folds for row in rows],
         "std": [row.scores and row.scores.std for row in rows],
     }  # fmt: skip
-    for control in CONTROLS:
+    for control in dict.fromkeys((*CONTROLS, *controls(rows))):
         tests = [row.tests.get(control) for row in rows]
         for name, attribute in (("seeds", "seeds"), ("splits", "folds")):
             counts = [test and getattr(test, attribute) for test in tests]

@@ -152,26 +152,19 @@ def _values(distribution: Any) -> str:
 
 
 def best_trials(study: Study, best: FrozenTrial, error: float | None, metric: Metric) -> DataFrame:
-    """The five best trials and those of the grid: the best one, then by score and age."""
+    """The five best trials and those of the grid: the best one, then by score and age.
+
+    Args:
+        study: the study.
+        best: the trial that the others are compared with.
+        error: the standard error of one inner score, points; None if it is not known.
+        metric: the metric.
+    """
     shown = sorted(
         complete(study),
         key=lambda t: (t.number != best.number, metric.gain(0.0, t.value or 0.0), t.number),
     )
-    listed = [t for k, t in enumerate(shown) if k < BEST or t.user_attrs.get(GRID)]
-    return _trials(listed, best, error, metric)
-
-
-def _trials(
-    trials: Sequence[FrozenTrial], best: FrozenTrial, error: float | None, metric: Metric
-) -> DataFrame:
-    """Trials with their settings and scores.
-
-    Args:
-        trials: in their order.
-        best: the trial that they are compared with.
-        error: the standard error of one inner score, points; None if it is not known.
-        metric: the metric.
-    """
+    trials = [t for k, t in enumerate(shown) if k < BEST or t.user_attrs.get(GRID)]
     names, rows = list(dict.fromkeys(name for t in trials for name in t.params)), []
     for trial in trials:
         notes = [" (grid)"] * bool(trial.user_attrs.get(GRID))

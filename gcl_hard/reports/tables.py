@@ -10,6 +10,7 @@ import re
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gcl_hard.evaluation.metrics import metric
@@ -19,12 +20,14 @@ from gcl_hard.experiments.domains import CONFIGS
 from gcl_hard.experiments.experiment import Experiment
 from gcl_hard.experiments.record import ACCURACY
 from gcl_hard.experiments.registry import experiment_of
-from gcl_hard.experiments.settings import CONTROLS, RunConfig, known
+from gcl_hard.experiments.settings import RunConfig, known
 from gcl_hard.reports.frame import Comparison, Scores, Selection, set_name
 from gcl_hard.reports.legend import legend, marks
 from gcl_hard.reports.rows import (
     Row,
     apart,
+    beside,
+    controls,
     in_symbols,
     rows_frame,
     shown,
@@ -281,23 +284,20 @@ def by_label(rows: Iterable[Row]) -> dict[str, dict[str, Row]]:
     return groups
 
 
-def best_trained(rows: Iterable[Row]) -> Row | None:
-    """The trained row with the best mean, of finished ones that are fixed or chosen inside.
+def best_row(rows: Iterable[Row], *, baseline: bool = False) -> Row | None:
+    """The trained row, or the baseline, with the best mean, of finished ones not chosen on test.
 
     Args:
         rows: of one metric.
+        baseline: whether it is of baselines.
     """
-    return _best(
-        row for row in rows if row.whole and row.kind in ("fixed", "inside") and not row.is_baseline
-    )
-
-
-def _best(rows: Iterable[Row]) -> Row | None:
-    known = [(row, row.scores.mean) for row in rows if row.scores]
-    if not known:
+    able = [
+        (row, row.scores.mean) for row in rows
+        if row.scores and row.whole and row.kind != "best" and row.is_baseline == baseline
+    ]  # fmt: skip
+    if not able:
         return None
-    higher = metric(known[0][0].metric).higher
-    return known[best([mean for _, mean in known], higher=higher)][0]
+    return able[best([mean for _, mean in able], higher=metric(able[0][0].metric).higher)][0]
 
 
 # Tables of results on a page
@@ -306,26 +306,30 @@ def _best(rows: Iterable[Row]) -> Row | None:
 def score_tables(rows: Sequence[Row]) -> list[DataFrame]:
     """Methods down and at most five data sets across, of one protocol and metric.
 
-    An entry is the mean ± standard deviation, † if it differs significantly from ucl,
-    points above the paper's figure, setting and optimism of what was best on the test folds, and
-    seeds where they are not all finished. Nearest neighbours, and the numbers of seeds and splits
-    where splits are the same for all, have a column beside it.
+    An entry is the mean ± standard deviation, † if it differs significantly from the first
+    control, points above the paper's figure, setting and optimism of what was best on the test
+    folds, and seeds where they are not all finished. Further metrics, nearest neighbours, the
+    standard error where there is no ±, and the numbers of seeds and splits where splits are the
+    same for all, have a column beside it.
     """
     from pandas import DataFrame
 
-    sets, tables = names(rows, "dataset"), []
-    beside: dict[str, tuple[Callable[[Row | None], str], Callable[[Row], Any]]] = {
+    sets, tables, control = names(rows, "dataset"), [], _first(rows)
+    further: dict[str, tuple[Callable[[Row | None], str], Callable[[Row], Any]]] = {
+        spread_name(rows): (spread, _alone),
+        **{metric(name).title: (partial(score_by, name), partial(_has_score, name))
+           for name in beside(rows)},
         "kNN": (_neighbours, lambda row: row.knn),
         SEEDS_SPLITS: (_extent, lambda row: row.common_splits),
-    }
+    }  # fmt: skip
     for start in range(0, len(sets), ACROSS):
         shown = sets[start : start + ACROSS]
         body = [
             {"": label}
-            | {name: _entry(of_set.get(name)) for name in shown}
+            | {name: _entry(of_set.get(name), control) for name in shown}
             | {
                 f"{name}, {head}": text(of_set.get(name))
-                for head, (text, has) in beside.items()
+                for head, (text, has) in further.items()
                 for name in shown
                 if any(has(row) for row in rows if row.dataset == name)
             }
@@ -342,6 +346,41 @@ def _extent(row: Row | None) -> str:
     return NOTHING if row is None else extent(row).replace(" ", NBSP)
 
 
+def _alone(row: Row) -> bool:
+    """Whether a row has scores without ±."""
+    return row.scores is not None and row.scores.std is None
+
+
+def _has_score(name: str, row: Row) -> bool:
+    return name in row.beside
+
+
+def score_by(name: str, row: Row | None) -> str:
+    """The mean by a further metric."""
+    scores = row and row.beside.get(name)
+    return metric(name).text(scores.mean) if scores else NOTHING
+
+
+def spread(row: Row | None) -> str:
+    """Of one test part the standard error, else the standard deviation over folds."""
+    if row is None or row.scores is None:
+        return NOTHING
+    spread = row.scores.test_error if row.scores.one_split else row.scores.fold_std
+    return NOTHING if spread is None else metric(row.metric).text(spread)
+
+
+def spread_name(rows: Iterable[Row]) -> str:
+    """What :func:`spread` is: s.e. where any row has one test part."""
+    rows = [*rows]
+    split = any(row.scores and row.scores.one_split for row in rows)
+    return "s.e." if split else f"{fold_name(rows)}s"
+
+
+def _first(rows: Sequence[Row]) -> str:
+    """The first control of some rows."""
+    return next(iter(controls(rows)), "")
+
+
 def _neighbours(row: Row | None) -> str:
     """Accuracy of nearest neighbours, mean ± standard deviation over seeds."""
     if row is None or not row.knn:
@@ -350,12 +389,12 @@ def _neighbours(row: Row | None) -> str:
     return f"{statistics.fmean(row.knn):.1f}{spread}".replace(" ", NBSP)
 
 
-def _entry(row: Row | None, *, plain: bool = False) -> str:
+def _entry(row: Row | None, control: str, *, plain: bool = False) -> str:
     """An entry of a table; without the paper's figure and the setting if ``plain``."""
     if row is None or row.scores is None:
         return NOTHING if row is None or row.undefined else OPEN
-    seeds, ucl = len(row.scores.seeds), row.tests.get("ucl")
-    parts = [mean_std(row.scores) + "†" * bool(ucl and ucl.significant) + marks(row)]
+    seeds, test = len(row.scores.seeds), row.tests.get(control)
+    parts = [mean_std(row.scores) + "†" * bool(test and test.significant) + marks(row)]
     if row.gap is not None and not plain:
         parts.append(f"({points(row.gap)})")
     if row.kind == "best" and not plain:
@@ -367,8 +406,8 @@ def _entry(row: Row | None, *, plain: bool = False) -> str:
     return " ".join(part.replace(" ", NBSP) for part in parts)
 
 
-def _significantly_better(row: Row) -> bool:
-    test = row.tests.get("ucl")
+def _significantly_better(row: Row, control: str) -> bool:
+    test = row.tests.get(control)
     return bool(test and test.significant and metric(row.metric).gain(test.mean, 0.0) > 0)
 
 
@@ -378,12 +417,6 @@ def difference_table(rows: Sequence[Row]) -> DataFrame:
     lines = [_tested(row, compared, interval) for row in rows if row.tests]
     heads, body = _filled(_difference_heads(compared), lines)
     return text_frame(heads, body).drop(columns="protocol")
-
-
-def controls(rows: Iterable[Row]) -> list[str]:
-    """The controls that any of some rows is compared with, ucl and scl first."""
-    names = dict.fromkeys(name for row in rows for name in row.tests)
-    return [*(name for name in CONTROLS if name in names), *(n for n in names if n not in CONTROLS)]
 
 
 def _difference_heads(names: Iterable[str]) -> list[str]:
@@ -502,10 +535,11 @@ def to_latex(rows: Sequence[Row]) -> str:
 def _latex(rows: Sequence[Row]) -> str:
     from pandas import DataFrame
 
-    sets, labels = names(rows, "dataset"), by_label(rows)
-    best = {d: best_trained(row for row in rows if row.dataset == d) for d in sets}
-    body = [[_latex_entry(of_set.get(d), best[d]) for d in sets] for of_set in labels.values()]
-    plain = [_entry(of_set.get(d), plain=True) for of_set in labels.values() for d in sets]
+    sets, labels, control = names(rows, "dataset"), by_label(rows), _first(rows)
+    best = {d: best_row(row for row in rows if row.dataset == d) for d in sets}
+    cells = [[(of_set.get(d), best[d]) for d in sets] for of_set in labels.values()]
+    body = [[_latex_entry(row, best_row, control) for row, best_row in line] for line in cells]
+    plain = [_entry(row, control, plain=True) for line in cells for row, _ in line]
     texts = [rows[0].protocol, *labels, *plain, *(cell for line in body for cell in line)]
     meanings = [f"{sign}: {meaning}" for sign, meaning in legend(rows, texts)]
     measure = metric(rows[0].metric)
@@ -540,9 +574,10 @@ def latex(text: object) -> str:
     return str(text).translate({ord(sign): source for sign, source in LATEX.items()})
 
 
-def _latex_entry(row: Row | None, best: Row | None) -> str:
-    number = latex(_entry(row, plain=True))
-    return rf"\textbf{{{number}}}" if row and row is best and _significantly_better(row) else number
+def _latex_entry(row: Row | None, best: Row | None, control: str) -> str:
+    number = latex(_entry(row, control, plain=True))
+    bold = row and row is best and _significantly_better(row, control)
+    return rf"\textbf{{{number}}}" if bold else number
 
 
 # The terminal
@@ -556,7 +591,8 @@ def terminal(rows: Sequence[Row]) -> RenderableType:
 
     parts, texts = list[Any](), list[str]()
     for name, metric_rows in by_metric(rows).items():
-        tables = [_filled(_heads(metric_rows, name), [_texts(row) for row in metric_rows])]
+        body = [_texts(row, beside(metric_rows)) for row in metric_rows]
+        tables = [_filled(_heads(metric_rows, name), body)]
         compared = [row for row in metric_rows if row.tests]
         compared = [row for row in compared if row.sets > 1] or compared
         against = controls(compared)
@@ -595,22 +631,19 @@ def _filled(
 
 def _heads(rows: Sequence[Row], name: str) -> tuple[str, ...]:
     """Heads of the terminal's table; of one test part, s.e. is its standard error."""
-    split = any(row.scores and row.scores.one_split for row in rows)
-    fold, measure = f"{fold_name(rows)}s", metric(name)
+    measure, splits = metric(name), fold_name(rows) == "split"
     return ("data set", "method", "protocol",
             f"{measure.title} {measure.unit}".strip() + LESS * (not measure.higher),
-            "s.e." if split else fold, "paper", "gap", "optimism",
-            SEEDS_SPLITS if fold == "splits" else "seeds", "s")  # fmt: skip
+            spread_name(rows), *(metric(other).title for other in beside(rows)), "paper", "gap",
+            "optimism", SEEDS_SPLITS if splits else "seeds", "s")  # fmt: skip
 
 
-def _texts(row: Row) -> tuple[str, ...]:
-    scores, spread, measure = row.scores, None, metric(row.metric)
-    if scores is not None:
-        spread = scores.test_error if scores.one_split else scores.fold_std
+def _texts(row: Row, further: Iterable[str]) -> tuple[str, ...]:
+    scores, measure = row.scores, metric(row.metric)
     return (
         row.dataset, _name(row), row.protocol,
         NOTHING if scores is None and row.undefined else mean_std(scores),
-        NOTHING if spread is None else measure.text(spread),
+        spread(row), *(score_by(name, row) for name in further),
         NOTHING if row.paper is None else f"{row.paper:.1f}",
         NOTHING if row.gap is None else f"{row.gap:+.1f}",
         NOTHING if row.optimism is None else measure.difference(row.optimism),
@@ -649,8 +682,22 @@ def rich_table(
 
 
 def remarks(rows: Iterable[Row]) -> list[str]:
-    """What was changed and left out as data were read, and what intervals leave out."""
-    lines: dict[str, None] = {}
+    """Baselines above all else, what was changed and left out as data were read, and what intervals
+    leave out.
+    """
+    lines, blocks = dict[str, None](), dict[tuple[str, ...], list[Row]]()
+    for row in (rows := [*rows]):
+        blocks.setdefault((row.dataset, row.protocol, row.metric), []).append(row)
+    for (dataset, protocol, name), block in blocks.items():
+        ours, theirs = best_row(block), best_row(block, baseline=True)
+        means = [row.scores.mean for row in (theirs, ours) if row and row.scores]
+        if ours and theirs and metric(name).gain(*means) > 0:
+            under = f" {protocol}," * (len(names(rows, "protocol")) > 1)
+            above, below = (score(mean, name) for mean in means)
+            lines[
+                f"{dataset}:{under} no trained row reaches the mean of the baseline "
+                f"{theirs.label}, {above}: the best, {ours.label}, has {below}"
+            ] = None
     for row in rows:
         alone = row.unit and row.scores is not None and not row.scores.samples
         lost = [f"{row.label}: over seeds alone, as some results have no predictions"] * bool(alone)

@@ -183,6 +183,14 @@ def test_results_without_predictions_are_named_and_counted(tmp_path: Path, mutag
     assert evaluation.table.set_index("method")["seeds"]["ucl"] == 1
 
 
+def test_the_table_has_the_control_that_is_named(tmp_path: Path, mutag: GraphSet) -> None:
+    table = evaluated(tmp_path, Sums, mutag, "ucl", seeds=2, control="majority").table
+    table = table.set_index("method")
+    difference = table["mean"]["ucl"] - table["mean"]["majority"]
+    assert table["vs_majority"]["ucl"] == pytest.approx(difference)
+    assert table["vs_ucl"].isna().all()
+
+
 def test_settings_are_chosen_by_the_first_metric(tmp_path: Path, mutag: GraphSet) -> None:
     evaluation = evaluated(
         tmp_path, Sums, mutag, "hscl", seeds=1, beta=[1, 8], select=True, baselines=[],

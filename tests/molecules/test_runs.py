@@ -165,12 +165,15 @@ def test_splits_by_scaffold_tell_mirror_images_apart_where_their_name_says_so(
         assert not {frameworks[i] for i in split.train} & {frameworks[i] for i in split.test}
 
 
+CONTROLS = "--control=scl,ecfp,untrained,frozen,untrained hscl chosen inside"
+
+
 def test_rows_are_compared_with_controls_of_the_same_settings(tmp_path: Path) -> None:
     path, page = write(tmp_path, "cliffs"), tmp_path / "page.md"
     command = ["--dataset", str(path), "--method=untrained,scl,hscl,ecfp", "--joined=none,ecfp"]
     command += ["--beta=0.5,4", "--similarity=0,2", "--seeds=2", "--epochs=1", "--batch-size=16"]
     command += ["--select=true", "--output", str(tmp_path / "results"), "--report", str(page)]
-    assert main([*command, "--against=untrained hscl chosen inside"]) == 0
+    assert main([*command, CONTROLS]) == 0
     rows = {(row["representation"], row["method"], row["choice"]): row
             for row in csv_of(page) if row["metric"] == "cliff_rmse"}  # fmt: skip
 

@@ -23,7 +23,7 @@ from gcl_hard.reports.frame import Results, result_json
 from gcl_hard.reports.page import write
 from gcl_hard.reports.result_figures import ranks
 from gcl_hard.reports.rows import Row, rows
-from gcl_hard.reports.tables import best_trained, significance_table, terminal
+from gcl_hard.reports.tables import best_row, significance_table, terminal
 from tests.experiments import readings, record
 from tests.experiments.readings import ReadingConfig, scored
 from tests.said import says
@@ -90,7 +90,7 @@ def test_differences_are_paired_by_fold_as_in_any_domain() -> None:
 
 def test_the_least_error_is_the_best_row() -> None:
     shown = rows(results(configs()))
-    best = best_trained(shown)
+    best = best_row(shown)
     assert best is not None
     assert best.method == "hscl"
     counted = significance_table(shown)

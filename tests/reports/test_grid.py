@@ -1,13 +1,11 @@
-"""The grid of temperature and β shows the scores of its runs, each in its cell."""
+"""What hardness adds, how hard negatives are, and what shorter runs chose."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
-from matplotlib.figure import Figure
 from scipy.stats import t as student
 
 from gcl_hard.experiments.choice import choices
@@ -23,8 +21,6 @@ from gcl_hard.reports.grid import (
     gain_figure,
     gain_table,
     gains,
-    grid,
-    grid_figure,
     negatives_table,
 )
 from gcl_hard.theory.snapshots import OWN
@@ -58,26 +54,6 @@ def by_trials() -> Results:
     records = {run: result(run) for run in runs.values()}
     chosen = [best for choice in choices(runs, records) if (best := choice.best) is not None]
     return Results(chosen, (0,), records, shorter=runs)
-
-
-def test_a_cell_is_the_mean_of_its_runs() -> None:
-    data = grid(results())
-    assert len(data) == 6
-    for line in data.itertuples():
-        name = "scl" if line.beta == 0 else "hscl"
-        config = ImageConfig(method=name, temperature=line.gamma, beta=line.beta or 1.0)
-        assert line.score == pytest.approx(accuracy(config) + 0.5)
-    assert set(data["pair"]) == {"scl, hscl"}
-
-
-def test_effective_negatives_are_a_share_of_those_of_another_label() -> None:
-    measured = {"effective_hscl": 30.0, "other_labels": 120.0, "effective_hucl": 1.0, "others": 2.0}
-    snapshots = [{"epoch": 1, "settings": {OWN: measured, "beta=1": measured | {
-        "effective_hscl": 60.0}}}]  # fmt: skip
-    data = grid(results(diagnostics=snapshots)).set_index(["gamma", "beta"])["effective"]
-    assert data.to_dict() == {
-        (g, b): {0.0: 100.0, 0.25: 25.0, 1.0: 50.0}[b] for g in GAMMAS for b in (0.0, *BETAS)
-    }
 
 
 def test_annealed_hardness_is_that_of_the_last_epoch() -> None:
@@ -115,7 +91,6 @@ def test_the_best_of_the_shorter_runs_is_chosen() -> None:
     assert best == [("scl", 0.5, None), ("hscl", 0.5, 0.25)]
     lines = choice_lines(outcome)
     assert list(lines["settings tried"]) == ["2", "4"]
-    assert len(grid(outcome)) == 6
 
 
 @pytest.mark.parametrize(
@@ -142,26 +117,6 @@ def test_a_chosen_value_at_an_end_of_what_was_compared_is_marked(
     outcome = Results([], (0,), records, shorter=runs)
     assert choice_lines(outcome)["chosen"].tolist() == [f"{text} λ=0".strip()]
     assert choices(runs, {})[0].ends == set()
-
-
-def test_the_figure_shows_every_cell() -> None:
-    data = grid(results())
-    figure = grid_figure(data)
-    assert isinstance(figure, Figure)
-    heat, lines = figure.axes
-    shown = {text.get_text() for text in heat.texts}
-    assert shown == {f"{value:.1f}" for value in data["score"]}
-    for line in lines.get_lines():
-        beta = float(str(line.get_label()).partition("= ")[2])
-        cells = data[data["beta"] == beta].sort_values("gamma")
-        assert list(line.get_xdata()) == pytest.approx(list(cells["gamma"] / (1 + beta)))
-        assert list(line.get_ydata()) == pytest.approx(list(cells["score"]))
-
-
-def test_a_single_temperature_has_no_figure() -> None:
-    data = grid(results())
-    assert grid_figure(data[data["gamma"] == 0.1]) is None
-    assert grid_figure(pd.DataFrame(columns=data.columns)) is None
 
 
 def test_a_gain_is_the_paired_difference_at_equal_settings() -> None:

@@ -181,6 +181,22 @@ def test_rows_are_means_and_deviations_over_seeds_and_splits() -> None:
     assert stds["scl"] == pytest.approx(scores("scl").std(ddof=1))
 
 
+def test_a_control_is_named_on_the_command_line() -> None:
+    assert run(*ALL, "--report=page.md", "--control=majority") == 0
+    numbers, majority = lines(), scores("majority")
+    raw = {}
+    for method in ("ucl", "hucl", "scl"):
+        values = scores(method)
+        d = values - majority[:, : values.shape[1]]
+        raw[method] = corrected(d)[0]
+        assert float(numbers[method]["vs_majority"]) == pytest.approx(d.mean(), abs=1e-4)
+        assert int(numbers[method]["splits_vs_majority"]) == d.shape[1]
+        assert numbers[method]["vs_ucl"] == numbers[method]["vs_scl"] == ""
+    for method, p in holm(raw).items():
+        assert float(numbers[method]["p_majority"]) == pytest.approx(p, rel=1e-3)
+    assert numbers["majority"]["vs_majority"] == ""
+
+
 def test_rows_are_compared_on_the_seeds_and_splits_that_both_have() -> None:
     assert run(*ALL, "--report=page.md") == 0
     ucl, scl, majority = scores("ucl"), scores("scl"), scores("majority")
@@ -249,18 +265,6 @@ def test_without_shorter_runs_every_split_chooses() -> None:
     )
     (selection,) = page["selections"]
     assert selection["fold_accuracies"][1] == pytest.approx(taken)
-
-
-def test_the_grid_of_shorter_runs_shows_what_chose(monkeypatch: pytest.MonkeyPatch) -> None:
-    from gcl_hard.reports import grid
-
-    seen = []
-    draw = grid.grid_figure
-    monkeypatch.setattr(grid, "grid_figure", lambda data: (seen.append(data), draw(data))[1])
-    asked = ["--method=ucl,hucl", "--beta=1,2", "--temperature=0.5,1", "--select=true"]
-    assert run(*asked, "--select-splits=1", "--seeds=1", "--report=page.md") == 0
-    (data,) = seen
-    assert {(row.beta, row.score) for row in data.itertuples()} == {(0, 60), (1, 70), (2, 80)}
 
 
 def test_rows_without_common_splits_of_other_numbers_are_not_compared(

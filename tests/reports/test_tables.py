@@ -17,7 +17,7 @@ from gcl_hard.reports.rows import Row, rows
 from gcl_hard.reports.tables import (
     ACROSS,
     NBSP,
-    best_trained,
+    best_row,
     choice_table,
     difference_table,
     markdown,
@@ -73,14 +73,14 @@ def test_names_are_text_wherever_they_are_shown() -> None:
     assert len(re.findall(r"<t[hd]\b", page)) == 2
 
 
-def test_the_best_trained_row_is_whole_no_baseline_and_was_not_chosen_on_test() -> None:
+def test_the_best_row_row_is_whole_no_baseline_and_was_not_chosen_on_test() -> None:
     low = row("ucl", scores=at(50.0, 1), expected=1)
     inside = row(kind="inside")
     shown_rows = [low, inside, OPEN, row(kind="best", scores=at(99.0, 1), expected=1)]
     shown_rows += [row("wl", "baseline", scores=at(99.0, 1), expected=1)]
     shown_rows += [row("scl", scores=at(99.0, 1), expected=2)]
-    assert best_trained(shown_rows) is inside
-    assert best_trained([OPEN]) is None
+    assert best_row(shown_rows) is inside
+    assert best_row([OPEN]) is None
 
 
 # Tables on a page
