@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import warnings
 from collections.abc import Callable, Sequence
@@ -11,6 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from gcl_hard.errors import InputError
 from gcl_hard.functional import negatives as neg
 from gcl_hard.functional.dense import DenseScores, debiased, distribution, expected, scores_of
 from gcl_hard.functional.plan import Pairing, Plan
@@ -48,6 +50,11 @@ class Diagnostics:
         >>> seen = loss.with_diagnostics(z, z, y)[1]
         >>> seen.pairs, seen.effective_negatives.mean(), seen.own_label_weight.mean()
         (tensor(8), tensor(6.0000, dtype=torch.float64), tensor(0.3333, dtype=torch.float64))
+
+        Printed, these two are means over the anchors:
+
+        >>> print(str(seen).split(", without_positive=0, ")[1])
+        effective_negatives=6, own_label_weight=0.3333)
     """
 
     def __init__(
@@ -94,8 +101,13 @@ class Diagnostics:
         return self._measured.clamped
 
     def __repr__(self) -> str:
-        counts = ", ".join(f"{name}={int(count)}" for name, count in self.counts.items())
-        return f"Diagnostics({counts})"
+        shown: dict[str, object] = {name: int(count) for name, count in self.counts.items()}
+        means = {"effective_negatives": self.effective_negatives}
+        with contextlib.suppress(InputError):  # of labels that the loss does not read
+            if self.own_label_weight is not None:
+                means["own_label_weight"] = self.own_label_weight
+        shown |= {name: f"{of_anchors.nanmean().item():.4g}" for name, of_anchors in means.items()}
+        return f"Diagnostics({', '.join(f'{name}={value}' for name, value in shown.items())})"
 
 
 @torch.no_grad()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+import re
 from itertools import product
 from typing import get_args
 
@@ -461,6 +462,23 @@ def test_labels_that_nothing_needs_may_be_of_any_kind():
     torch.testing.assert_close(seen.effective_negatives, torch.full((14,), 12.0).double())
     with pytest.raises(InputError, match=r"labels\b.*\b0\b.*-1\b"):
         _ = seen.own_label_weight
+
+
+@pytest.mark.parametrize("labels", [None, LABELS, torch.full((7,), -1)])  # −1 alone is refused
+def test_printed_diagnostics_are_means_over_anchors(labels):
+    z1, z2 = views()
+    seen = contrastive_loss("hucl", beta=2.0).with_diagnostics(z1, z2, labels)[1]
+    printed = dict(re.findall(r"(\w+)=([\d.]+)", repr(seen)))
+    z, y = F.normalize(torch.cat([z1, z2]).double().detach()), LABELS.repeat(2)
+    eta = (2 * z @ z.T / 0.5).exp()
+    eta[(torch.arange(14)[:, None] - torch.arange(14)) % 7 == 0] = 0.0
+    q = eta / eta.sum(1, keepdim=True)
+    effective = (1 / (q**2).sum(1)).mean().item()
+    own = q.where(y[:, None] == y, 0.0).sum(1).mean().item()
+    assert float(printed["effective_negatives"]) == pytest.approx(effective, 1e-3)
+    assert float(printed["anchors"]) == 14
+    assert ("own_label_weight" in printed) == (labels is LABELS)
+    assert float(printed.get("own_label_weight", own)) == pytest.approx(own, 1e-3)
 
 
 def test_diagnostics_need_no_labels_and_draw_nothing():
