@@ -58,7 +58,7 @@ OWNERS = {
     "timm": {"images"},
     "optuna": {"tuning", "reports", "commands"},
     "cmaes": {"tuning"},
-    "pandas": {"reports"},
+    "pandas": {"reports", "files"},
     "seaborn": {"reports"},
     "jinja2": {"reports"},
 }

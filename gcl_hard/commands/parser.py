@@ -15,7 +15,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, Literal, NoReturn, get_args, get_origin, get_type_hints
 
-from gcl_hard.commands.datasets import domain_of, named_paths
+from gcl_hard.commands.datasets import domain_of, files_beside, named_paths
 from gcl_hard.errors import InputError, nearest, without_password
 from gcl_hard.experiments.domains import CONFIGS
 from gcl_hard.experiments.settings import Domain, RunConfig, flag, known
@@ -306,6 +306,7 @@ def data_named(arguments: Sequence[str]) -> dict[str, Any]:
     """What names the data in a command line, or else in its YAML files."""
     names: dict[str, Any] = {
         "domain": str, "table": str, "dataset": tuple[str, ...], "data_dir": Path,
+        **dict.fromkeys(beside := files_beside(), str),
     }  # fmt: skip
     readers = {name: reader(kind | None) for name, kind in names.items()}
     parser = RaisingParser(add_help=False)
@@ -319,7 +320,9 @@ def data_named(arguments: Sequence[str]) -> dict[str, Any]:
         for content in files if isinstance(content, dict)
         for name, value in content.items() if name in readers
     }  # fmt: skip
-    return {name: value for name, value in (named | typed).items() if value is not None}
+    given = {name: value for name, value in (named | typed).items() if value is not None}
+    domains = {"domain": beside[name] for name in given if name in beside}
+    return domains | given
 
 
 def read_settings(

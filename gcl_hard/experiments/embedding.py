@@ -62,12 +62,16 @@ class Reading:
         smiles: column of SMILES of a CSV; found by its name if None.
         ids: column of a CSV with the names of its rows.
         batch_size: items embedded at a time; None for the domain's default.
+        edges: table of edges beside a table of nodes.
+        only: table of the ids of those nodes that are written, or their ids; None for all.
     """
 
     level: Level = "graphs"
     smiles: str | None = None
     ids: str | None = None
     batch_size: int | None = None
+    edges: Any = None
+    only: Any = None
 
     def __post_init__(self) -> None:
         check_option("level", self.level, get_args(Level))

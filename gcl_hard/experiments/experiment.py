@@ -254,7 +254,7 @@ class Experiment(ABC, Generic[C, D]):
         options: which of ``diagnostics`` (:attr:`TrainedRun.snapshots`) and ``save_encoder``
             (:attr:`TrainedRun.encoders`) it supports; the others are refused.
         reading: fields of :class:`~gcl_hard.experiments.embedding.Reading` that apply to some
-            domains alone and that :meth:`items` reads: ``level``, ``smiles`` and ``ids``.
+            domains alone and that :meth:`items` reads, such as ``smiles``.
         shape: fields of an encoder file that give the encoder's shape, for :meth:`new_encoder`.
         scores_on_cpu: whether :meth:`score` works on the CPU, so that other processes can score
             while a GPU trains.
