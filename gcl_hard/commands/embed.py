@@ -72,7 +72,8 @@ def embed(  # type: ignore[misc]
             save it; or an encoder of graphs, molecules or nodes itself.
         data: graphs: a set by its name or path, a :class:`gcl_hard.graphs.GraphSet`, or a list of
             graphs; nodes: a set by its name or path, a :class:`gcl_hard.nodes.NodeSet`, or one
-            graph, or a table (CSV, Parquet, DataFrame) beside ``edges``; molecules: a CSV file, a known set, or :class:`gcl_hard.molecules.Molecules`;
+            graph, or a table (CSV, Parquet, DataFrame) beside ``edges``; molecules: a CSV file, a
+            known set, or :class:`gcl_hard.molecules.Molecules`;
             images: a folder, all of which is read, a set, a :class:`gcl_hard.images.Split`, or
             uint8 [n, 3, S, S].
         output: NAME.npz, NAME.parquet (extra ``parquet``) or NAME.csv; None to keep them in memory.

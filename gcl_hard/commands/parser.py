@@ -320,9 +320,9 @@ def data_named(arguments: Sequence[str]) -> dict[str, Any]:
         for content in files if isinstance(content, dict)
         for name, value in content.items() if name in readers
     }  # fmt: skip
-    given = {name: value for name, value in (named | typed).items() if value is not None}
-    domains = {"domain": beside[name] for name in given if name in beside}
-    return domains | given
+    values = {name: value for name, value in (named | typed).items() if value is not None}
+    domains = [("domain", beside[name]) for name in values if name in beside]
+    return dict(domains) | values
 
 
 def read_settings(

@@ -92,6 +92,20 @@ def is_file(name: str) -> bool:
     return Path(name).suffix in (".csv", ".gz")
 
 
+def doubt(name: str) -> str | None:
+    """Why a file may hold no molecules: a CSV without a column that is called as SMILES are."""
+    path = Path(name)
+    if path.suffix != ".csv" or not path.is_file():
+        return None
+    with path.open(encoding="utf-8", errors="replace") as lines:
+        if any(word in lines.readline().casefold() for word in ("smiles", "mol")):
+            return None
+    return (
+        f"{name} is read as molecules, and no column is called smiles: a table of nodes is given "
+        f"with its edges, --edges edges.csv"
+    )
+
+
 def canonical(name: str) -> str:
     """The name of a known set, given in any case.
 

@@ -293,10 +293,12 @@ class NodeSet:
                 or a matrix of SciPy, dense or sparse, in the graph's order; a DataFrame, whose
                 rows are found by its index and whose ``columns`` are kept; of a NetworkX graph
                 also the name of an attribute of nodes. An index has the names of the nodes, or
-                where the graph has none 0 to N − 1.
+                where the graph has none 0 to N − 1. A list of names of attributes, of PyTorch
+                Geometric's graphs too: words and truth values become a column of 0 and 1 for each
+                value, numbers are taken as they are.
             y: classes [N] in place of the graph's own, whole numbers or words, with −1 or NaN
-                (words: None or nothing) where unknown; likewise. Without any, the graph can be
-                trained on without labels, and embedded.
+                (words: None or nothing) where unknown; likewise, or the name of an attribute.
+                Without any, the graph can be trained on without labels, and embedded.
             name: name of the set in results.
             train: training nodes of given splits, bool [N], or [S, N] for several; a Series by its
                 index.
