@@ -255,7 +255,7 @@ class NodeSet:
         y, class_names = classes(labels, len(x), where, names=raw.class_names)
         n_unknown = int((y < 0).sum())
         notes = [*raw.notes, *edges.notes]
-        if n_unknown and raw.y is not None:
+        if n_unknown:
             notes.append(f"{count(n_unknown, 'node')} without a label (−1, NaN or nothing)")
         masks = splits(raw.masks, y, where)
         n_repeated = 0 if raw.ids is None else len(raw.ids) - len({*map(str, raw.ids)})

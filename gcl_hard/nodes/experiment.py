@@ -286,7 +286,7 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
         notes: tuple[str, ...] = ()
         if hasattr(data, "iloc") or (isinstance(data, str | Path) and is_table(str(data))):
             nodes = _of_tables(saved, data, reading.edges)
-            notes = nodes.notes
+            notes = nodes.notes[:-1]  # without that no label was read
         elif isinstance(data, str | Path):
             config, context = named_as(data, config, context)
             nodes = load_nodes(config.dataset, data_dir=context.data_dir)
