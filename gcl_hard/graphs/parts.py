@@ -159,10 +159,9 @@ def _symmetric_weights(
     differ = ~np.isclose(weights, chosen[edge_of], rtol=ROUNDING, atol=0)
     if differ.any():
         u, v = pairs[:, differ.argmax()]
-        several = len({*edge_of[differ].tolist()})
         raise InputError(
-            f"{where}: {count(several, 'edge')} with several weights, such as {names[u]} to "
-            f"{names[v]}: give one for both directions, such as their sum"
+            f"{where}: edge {names[u]} to {names[v]} has several weights: give it one, for both "
+            f"directions, such as their sum"
         )
     upper = _matrix(np.stack([edges // n, edges % n]), n, chosen)
     both = (upper + upper.T).tocsr()

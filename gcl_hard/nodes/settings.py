@@ -104,16 +104,12 @@ def _shares(shares: tuple[float, ...], above: Values) -> tuple[float, ...]:
     return shares
 
 
-def _column(text: str, *, several: bool = False) -> Any:
+def _column(text: str) -> Any:
     """A setting that names columns of the user's own tables."""
     return Setting(
         text, "data", read_by=NODE_BASELINES, applies=lambda above: above["edges"] is not None,
-        canonical=(lambda names, above: names or None) if several else None,
+        canonical=lambda names, above: names or None,
     )  # fmt: skip
-
-
-TABLES = ("id", "label", "source", "target", "weight", "columns", "categories")
-"""Settings that name columns of tables."""
 
 
 @dataclass(frozen=True)
@@ -222,21 +218,16 @@ class NodeConfig(OwnTraining, _Views, RunConfig, NodeLoss):  # type: ignore[misc
         "table of edges (.csv, .tsv or .parquet) beside one of nodes, --dataset nodes.csv",
         "data", read_by=NODE_BASELINES,
     )] = None  # fmt: skip
-    id: Annotated[str | None, _column("column of nodes with their ids (id, or the first)")] = None
-    label: Annotated[str | None, _column("column of nodes with their classes (label)")] = None
-    source: Annotated[
-        str | None, _column("column of edges with one end (source, src, from, or the first)")
-    ] = None
-    target: Annotated[
-        str | None, _column("that with the other (target, dst, to, or the second)")
-    ] = None
-    weight: Annotated[str | None, _column("column of edges with their weights (weight)")] = None
+    id: Annotated[str | None, _column("column of ids of nodes (id, or the first)")] = None
+    label: Annotated[str | None, _column("column of classes of nodes (label)")] = None
+    source: Annotated[str | None, _column("column of edges: one end (source, src, from)")] = None
+    target: Annotated[str | None, _column("the other (target, dst, to; or the first two)")] = None
+    weight: Annotated[str | None, _column("column of weights of edges (weight)")] = None
     columns: Annotated[tuple[str, ...] | None, _column(
-        "columns of nodes that are features; all that are not named otherwise if not given",
-        several=True,
+        "columns of nodes that are features; all others if not given"
     )] = None  # fmt: skip
     categories: Annotated[tuple[str, ...] | None, _column(
-        "those of them whose numbers are words, such as codes", several=True
+        "those of them whose numbers are words, such as codes"
     )] = None  # fmt: skip
     split: Annotated[Splits | None, Setting(
         "random, by --shares or --folds, or given, those that come with the data (default of known "
@@ -318,9 +309,10 @@ class NodeConfig(OwnTraining, _Views, RunConfig, NodeLoss):  # type: ignore[misc
     @property
     def table_columns(self) -> dict[str, Any]:
         """Arguments of ``NodeSet.from_tables`` that name columns."""
-        named = {name: getattr(self, name) for name in TABLES}
-        features, categories = named.pop("columns"), named.pop("categories")
-        return {**named, "features": features, "categories": categories or ()}
+        names = "id", "label", "source", "target", "weight"
+        return {"features": self.columns, "categories": self.categories or ()} | {
+            name: getattr(self, name) for name in names
+        }
 
     @property
     def trains_each(self) -> bool:

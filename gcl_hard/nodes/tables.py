@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -105,10 +107,8 @@ class TableFeature:
             x = sparse.csr_array(entries, shape=(len(values), len(number)))
             unseen = [t for t, code in zip(texts, codes, strict=True) if t is not None and code < 0]
             if unseen:
-                some = ", ".join(sorted({*unseen})[:SHOWN])
-                notes.append(
-                    f"{self.name}: {count(len(unseen), 'row')} with unknown words ({some})"
-                )
+                some, rows_text = ", ".join(sorted({*unseen})[:SHOWN]), count(len(unseen), "row")
+                notes.append(f"{self.name}: {rows_text} with unknown words ({some})")
         if missing.any():
             filled = " filled by the mean" * (self.words is None)
             notes.append(f"{self.name}: {count(int(missing.sum()), 'missing value')}{filled}")
@@ -138,30 +138,27 @@ class TableReading:
     features: tuple[TableFeature, ...] = ()
 
     def __str__(self) -> str:
-        numbers = [feature.name for feature in self.features if feature.words is None]
         words = [f"{f.name} ({len(f.words)})" for f in self.features if f.words is not None]
+        numbers = [f.name for f in self.features if f.words is None]
         parts = {
-            "ids": self.id, "labels": self.label, "split": self.split,
-            "numbers": ", ".join(numbers), "words": ", ".join(words),
-            "edges": f"{self.source}, {self.target}", "weights": self.weight,
+            "ids": [self.id], "labels": [self.label], "split": [self.split], "numbers": numbers,
+            "words": words, "edges": [self.source, self.target], "weights": [self.weight],
         }  # fmt: skip
         return "columns read: " + "; ".join(
-            f"{part} {name}" for part, name in parts.items() if name
+            f"{part} {', '.join(map(str, names))}" for part, names in parts.items() if any(names)
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON and files of encoders store it."""
-        features = [asdict(f) | {"words": f.words and [*f.words]} for f in self.features]
-        return asdict(self) | {"features": features}
+        """As records and files of encoders store it."""
+        stored: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return stored
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Self:
         """What :meth:`as_dict` has stored."""
-        features = (
-            TableFeature(**{**f, "words": None if f["words"] is None else tuple(f["words"])})
-            for f in stored["features"]
-        )
-        return cls(**{**stored, "features": tuple(features)})
+        features = (TableFeature(**f) for f in stored["features"])
+        words = (replace(f, words=f.words and tuple(f.words)) for f in features)
+        return cls(**{**stored, "features": tuple(words)})
 
 
 def read_tables(
@@ -183,11 +180,9 @@ def read_tables(
     for kind, columns, wanted in (
         ("nodes", table, required), ("edges", links, [like.source, like.target, like.weight])
     ):  # fmt: skip
-        if absent := [name for name in wanted if name is not None and name not in columns]:
-            raise InputError(
-                f"the table of {kind} lacks the column {', '.join(absent)}: it has "
-                f"{', '.join(columns)}"
-            )
+        if absent := [name for name in wanted if name and name not in columns]:
+            has = ", ".join(columns)
+            raise InputError(f"{kind} lack the column {', '.join(absent)}: they have {has}")
     ids = keys(table[like.id], like.id)
     blocks, notes = [], [str(like)]
     for feature in like.features:
@@ -224,16 +219,16 @@ def _reading(
         folded = {other.casefold(): other for other in reversed([*columns])}
         return next((folded[usual] for usual in USUAL[part] if usual in folded), None)
 
-    if len(links) < 2 or not table:
-        raise InputError("a table of nodes needs a column of ids, one of edges two")
     of_nodes = {part: column(part, "nodes", table) for part in ("id", "label", "split")}
     of_edges = {part: column(part, "edges", links) for part in ("source", "target", "weight")}
     of_nodes["id"] = of_nodes["id"] or next(iter(table))
-    if of_edges["source"] is None or of_edges["target"] is None:
-        of_edges["source"], of_edges["target"] = [*links][:2]
-    others = [name for name in table if name not in of_nodes.values()]
-    chosen = [_known(name, "nodes", table) for name in others if features is None]
-    chosen += [_known(name, "nodes", table) for name in features or ()]
+    for part in ("source", "target"):
+        others = (name for name in links if name not in of_edges.values())
+        of_edges[part] = of_edges[part] or next(others, None)
+    if of_edges["target"] is None:
+        raise InputError("a table of edges has two columns of ids, and perhaps one of weights")
+    others = (name for name in table if name not in of_nodes.values())
+    chosen = [_known(n, "nodes", table) for n in (others if features is None else features)]
     if not chosen:
         raise InputError("nodes have no columns of features beside ids and labels: give some")
     for name in categories:
@@ -263,30 +258,29 @@ def keys(values: NDArray[Any], name: str) -> tuple[Any, ...]:
     Raises:
         InputError: for a missing one, real numbers, and one that stands for several rows.
     """
-    if values.dtype == np.float64 or (lacking := _missing(values)).any():
-        row = "" if values.dtype == np.float64 else f", first in row {lacking.argmax() + 1}"
-        raise InputError(f"ids of column {name} are missing, or are real numbers{row}")
-    ids = values.tolist() if values.dtype == np.int64 else _texts(values)
-    if len({*ids}) < len(ids):
-        names, counts = np.unique(np.array(ids), return_counts=True)
+    if values.dtype == np.float64 or _missing(values).any():
         raise InputError(
-            f"{count(int((counts > 1).sum()), 'id')} of column {name} stand for several rows, such "
-            f"as {names[counts.argmax()]}: give each node one row, and the column of ids as id"
+            f"ids of column {name} are missing, or are real numbers: give each row one"
         )
-    return tuple(ids)
+    ids = tuple(values.tolist() if values.dtype == np.int64 else _texts(values))
+    if (most := Counter(ids).most_common(1)) and most[0][1] > 1:
+        raise InputError(
+            f"{most[0][1]} rows of column {name} have the id {most[0][0]}: give each node one row, "
+            f"and name the column of ids by id (--id)"
+        )
+    return ids
 
 
 def _ends(links: Columns, like: TableReading, ids: tuple[Any, ...]) -> NDArray[np.int64]:
     row = {str(name): k for k, name in enumerate(ids)}
     names = [_texts(links[end]) for end in (like.source, like.target)]
     ends = np.array([[row.get(name, -1) for name in end] for end in names], np.int64)
-    if (ends < 0).any():
-        strange = [name for end in names for name in end if name not in row]
-        some = ", ".join(map(str, [*dict.fromkeys(strange)][:SHOWN]))
+    if (wrong := ends < 0).any():
+        strange = sorted({str(name) for end in names for name in end if name not in row})
         raise InputError(
-            f"{(ends < 0).any(0).sum():,} of {ends.shape[1]:,} edges ({like.source}, {like.target})"
-            f" have ends that are not among the ids of nodes (column {like.id}), such as {some}: "
-            f"give each node a row, or leave these edges out"
+            f"{wrong.any(0).sum():,} of {ends.shape[1]:,} edges have ends that are not among the "
+            f"ids of nodes (column {like.id}), such as {', '.join(strange[:SHOWN])}: give each "
+            f"node a row, or leave these edges out"
         )
     return ends.reshape(2, -1)
 
@@ -306,22 +300,18 @@ def _masks(table: Columns, column: str | None) -> dict[str, NDArray[np.bool_]]:
 
 
 def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:
-    return np.array([value is None for value in values], bool) if values.dtype == object else (
-        np.isnan(values)
-    )  # fmt: skip
+    if values.dtype == object:
+        return np.array([value is None for value in values], bool)
+    return np.isnan(values)
 
 
 def _texts(values: NDArray[Any]) -> list[Any]:
     """Values as words, None where missing; whole numbers without a point."""
-    if values.dtype == np.float64:
-        return [
-            None if np.isnan(v) else str(int(v) if v.is_integer() else v) for v in values.tolist()
-        ]
-    return [None if value is None else str(value) for value in values.tolist()]
+    texts = (str(v).removesuffix(".0" * isinstance(v, float)) for v in values.tolist())
+    return [None if no else text for text, no in zip(texts, _missing(values), strict=True)]
 
 
 def _numbers(name: str, values: NDArray[Any]) -> NDArray[np.float64]:
-    known = (value for value in values if value is not None)
-    if values.dtype == object and (words := [v for v in known if not isinstance(v, bool)]):
+    if words := [v for v in values.tolist() if isinstance(v, str)]:
         raise InputError(f"column {name} had numbers before, and now {words[0]!r}")
     return values.astype(np.float64)
