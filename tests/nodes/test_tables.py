@@ -18,6 +18,7 @@ from torch_geometric.data import Data
 import gcl_hard
 from gcl_hard import InputError, bench
 from gcl_hard.__main__ import main
+from gcl_hard.evaluation import corrected_t_test
 from gcl_hard.nodes import NodeSet
 from gcl_hard.nodes.experiment import splits_of
 from gcl_hard.nodes.settings import NodeConfig
@@ -339,21 +340,22 @@ def test_shares_are_part_of_the_key_only_where_they_differ() -> None:
             NodeConfig("Cora", "ucl", **wrong)  # type: ignore[arg-type]
 
 
-def test_tests_of_differences_take_the_shares_of_their_splits(here: Path) -> None:
+@pytest.mark.parametrize(
+    ("options", "share"),
+    [({}, 44 / 5), ({"shares": (0.6, 0.2, 0.2)}, 11 / 32), ({"folds": 6}, 9 / 36)],
+)
+def test_tests_of_differences_take_the_shares_of_their_splits(
+    here: Path, options: dict[str, Any], share: float
+) -> None:
     nodes = NodeSet.from_tables(*tables(), name="people")
-    intervals = {}
-    for name, options in {"usual": {}, "large": {"shares": (0.6, 0.2, 0.2)}}.items():
-        found = gcl_hard.evaluate(
-            "gcn", nodes, "ucl", baselines=["raw"], seeds=1, epochs=1, splits=4, dim=4,
-            output=f"runs/{name}", progress=False, save_encoders=False, **options,
-        )  # fmt: skip
-        (record,) = (r for run, r in found.results.records.items() if run.config.method == "ucl")
-        (config,) = (c for c in found.results.configs if c.method == "ucl")
-        row = found.results.of(config)
-        intervals[name] = record.data["n_test"] / record.data["n_train"]
-        assert row
-    assert intervals["usual"] == pytest.approx(44 / 5)
-    assert intervals["large"] == pytest.approx(11 / 32)
+    found = gcl_hard.evaluate(
+        "gcn", nodes, "ucl", baselines=["raw"], seeds=1, epochs=1, splits=6, dim=4,
+        output="runs", progress=False, save_encoders=False, **options,
+    )  # fmt: skip
+    scores = {run.config.method: r.scores["accuracy"] for run, r in found.results.records.items()}
+    test = corrected_t_test(scores["raw"], scores["ucl"], test_share=share)
+    row = found.table.set_index("method").loc["raw"]
+    assert row["p_ucl"] == pytest.approx(test.p, rel=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["networkx", "pyg"])
