@@ -202,7 +202,5 @@ def _domain(name: str, data_dir: Path | None) -> Domain:
             f"dataset {name!r} is the name of several, of {' and of '.join(domains)}: say which "
             f"by --domain {' or --domain '.join(domains)}"
         )
-    for remark in filter(None, _answers("doubt", name).values()):
-        warnings.warn(remark, stacklevel=2)
     near = [domain for domain, is_near in _answers("is_misspelt", name).items() if is_near]
     return next(iter(domains or near), DEFAULT)

@@ -10,6 +10,7 @@ import argparse
 import inspect
 import re
 import shlex
+import warnings
 from collections.abc import Callable, Container, Mapping, Sequence
 from pathlib import Path
 from types import NoneType
@@ -17,7 +18,7 @@ from typing import Annotated, Any, Literal, NoReturn, get_args, get_origin, get_
 
 from gcl_hard.commands.datasets import domain_of, files_beside, named_paths
 from gcl_hard.errors import InputError, nearest, without_password
-from gcl_hard.experiments.domains import CONFIGS
+from gcl_hard.experiments.domains import CONFIGS, namespace
 from gcl_hard.experiments.settings import Domain, RunConfig, flag, known
 from gcl_hard.experiments.values import BadValueError, members, reader, unknown_setting
 from gcl_hard.files.io import public_path
@@ -342,6 +343,9 @@ def read_settings(
     paths = named_paths(named)
     domain = domain_of(named | paths)
     stated, typed = make_parser(domain, "all" in arguments).parse(arguments)
+    doubt = getattr(namespace(domain), "doubt", lambda stated: None)(stated)
+    if doubt is not None:
+        warnings.warn(doubt, stacklevel=2)
     if paths and isinstance(stated["dataset"], str):
         (paths["dataset"],) = paths["dataset"]
     return domain, stated | paths, typed

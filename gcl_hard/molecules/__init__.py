@@ -5,10 +5,10 @@ Names are imported when they are used; here is what sets are called, and where t
 
 import glob
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from gcl_hard.core.lazy import lazy
 from gcl_hard.errors import unknown
@@ -92,18 +92,18 @@ def is_file(name: str) -> bool:
     return Path(name).suffix in (".csv", ".gz")
 
 
-def doubt(name: str) -> str | None:
-    """Why a file may hold no molecules: a CSV without a column that is called as SMILES are."""
-    path = Path(name)
-    if path.suffix != ".csv" or not path.is_file():
-        return None
-    with path.open(encoding="utf-8", errors="replace") as lines:
-        if any(word in lines.readline().casefold() for word in ("smiles", "mol")):
-            return None
-    return (
-        f"{name} is read as molecules, and no column is called smiles: a table of nodes is given "
-        f"with its edges, --edges edges.csv"
-    )
+def doubt(stated: Mapping[str, Any]) -> str | None:
+    """Why a file of a command may hold no molecules: no column is called as SMILES are."""
+    for path in map(Path, () if "smiles" in stated else stated.get("dataset", ())):
+        if path.suffix == ".csv" and path.is_file():
+            with path.open(encoding="utf-8", errors="replace") as lines:
+                head = lines.readline().casefold()
+            if "smiles" not in head and "mol" not in head:
+                return (
+                    f"{path} is read as molecules, and no column is called smiles: a table of "
+                    f"nodes is given with its edges, --edges edges.csv"
+                )
+    return None
 
 
 def canonical(name: str) -> str:

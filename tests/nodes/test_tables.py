@@ -48,14 +48,16 @@ def tables(n: int = N, seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
 def expected(people: pd.DataFrame, rows: Any = slice(None)) -> dict[str, np.ndarray[Any, Any]]:
     """Features by scikit-learn, whose statistics are those of some rows."""
     numbers = people[["age", "visits"]].astype(float)
-    filled = numbers.fillna(numbers[rows].mean())
+    filled = numbers.fillna(numbers.iloc[rows].mean())
     known = people["city"].dropna()
     words = OneHotEncoder(handle_unknown="ignore", sparse_output=False).fit(
         known[known.index.isin(people.index[rows])].to_frame()
     )
-    columns = dict(zip(filled, StandardScaler().fit(filled[rows]).transform(filled).T, strict=True))
+    columns = dict(
+        zip(filled, StandardScaler().fit(filled.iloc[rows]).transform(filled).T, strict=True)
+    )
     # of a column with missing values the deviation is that of those that are there
-    columns["age"] *= filled["age"][rows].std(ddof=0) / numbers["age"][rows].std(ddof=0)
+    columns["age"] *= filled["age"].iloc[rows].std(ddof=0) / numbers["age"].iloc[rows].std(ddof=0)
     hot = words.transform(people[["city"]])
     columns |= {f"city={w}": hot[:, k] for k, w in enumerate(words.categories_[0])}
     columns["member"] = people["member"].to_numpy(float)
@@ -297,8 +299,8 @@ def test_tables_of_a_command_are_said_to_be_nodes(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     nodes, edges = write(*tables(), "csv")
-    assert bench.main([f"--dataset={nodes}", *RUN]) == 2
-    assert "--edges" in capsys.readouterr().err
+    with pytest.warns(UserWarning, match="--edges"):
+        assert bench.main([f"--dataset={nodes}", *RUN]) == 2
     assert bench.main([f"--dataset={nodes}", "--domain=nodes", *RUN]) == 2
     assert "--edges" in capsys.readouterr().err
     assert bench.main([f"--dataset={nodes}", "--edges=absent.csv", *RUN]) == 2
@@ -342,7 +344,7 @@ def test_shares_are_part_of_the_key_only_where_they_differ() -> None:
 
 @pytest.mark.parametrize(
     ("options", "share"),
-    [({}, 44 / 5), ({"shares": (0.6, 0.2, 0.2)}, 11 / 32), ({"folds": 6}, 9 / 36)],
+    [({}, 43 / 5), ({"shares": (0.6, 0.2, 0.2)}, 11 / 32), ({"folds": 6}, 9 / 36)],
 )
 def test_tests_of_differences_take_the_shares_of_their_splits(
     here: Path, options: dict[str, Any], share: float
