@@ -231,18 +231,24 @@ def _reading(
     chosen = [_known(n, "nodes", table) for n in (others if features is None else features)]
     if not chosen:
         raise InputError("nodes have no columns of features beside ids and labels: give some")
+    if of_nodes["label"] in chosen:
+        raise InputError(f"column {of_nodes['label']} is the label, which no feature may be")
     for name in categories:
         _known(name, "features", dict.fromkeys(chosen))
     masks = _masks(table, of_nodes["split"])
     rows = masks["train"] if masks else slice(None)
-    fitted = []
+    fitted, refused = list[TableFeature](), dict[str, str]()
     for name in chosen:
         try:
-            values = table[name][rows]
-            fitted.append(TableFeature.fitted(name, values, category=name in categories))
+            category = name in categories
+            fitted.append(TableFeature.fitted(name, table[name][rows], category=category))
         except InputError as error:
-            rest = ",".join(other for other in chosen if other != name)
-            raise InputError(f"{error}: leave it out by features (--columns {rest})") from None
+            refused[name] = str(error)
+    if refused:
+        rest = ",".join(name for name in chosen if name not in refused)
+        raise InputError(
+            f"{'; '.join(refused.values())}: leave out by features (--columns {rest}), or change"
+        )
     return TableReading(**of_nodes, **of_edges, features=tuple(fitted))  # type: ignore[arg-type]
 
 

@@ -203,6 +203,7 @@ def keep(frame: pd.DataFrame) -> pd.DataFrame:
         (keep, keep, {"label": "lable"}, ["lable", "label"]),
         (keep, keep, {"features": ["agee"]}, ["agee", "age"]),
         (keep, keep, {"categories": ["id"]}, ["id"]),
+        (keep, keep, {"features": ["age", "label"]}, ["label"]),
         (keep, lambda f: f.assign(weight=0), {}, ["weights"]),
         (keep, lambda f: pd.concat([f, f.assign(weight=99)]), {}, ["weights", "K000"]),
         (keep, lambda f: f.assign(to=None), {}, ["None", "ids"]),
@@ -228,12 +229,12 @@ def test_later_rows_need_their_columns(change: Any, words: list[object]) -> None
     assert says(str(error.value), *words)
 
 
-def test_a_column_of_names_is_refused_with_the_others_to_copy() -> None:
+def test_columns_of_names_and_dates_are_refused_with_the_others_to_copy() -> None:
     people, links = tables(1200)
-    people["name"] = people["id"] + "ü"
+    people["name"], people["since"] = people["id"] + "ü", "2024-05-01"
     with pytest.raises(InputError) as error:
         NodeSet.from_tables(people, links)
-    assert says(str(error.value), "name", "age,visits,city,member")
+    assert says(str(error.value), "name", "since", "age,visits,city,member")
 
 
 @pytest.fixture
