@@ -183,7 +183,7 @@ LOWER = {
         "features", "layers", "models", "order", "parts", "pointers", "refinement",
         "sparse", "tudataset", "view_losses",
     },
-    "nodes": {"data", "encoders", "files", "models", "sources", "views"},
+    "nodes": {"data", "encoders", "files", "models", "sources", "tables", "views"},
     "links": {"data", "files", "models", "reversed_facts"},
     "molecules": {"data", "encoders", "files"},
     "images": {

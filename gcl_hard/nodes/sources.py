@@ -151,7 +151,8 @@ def _features(x: Any) -> Any:
 def _from_data(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawNodes:
     from torch_geometric.data.data import BaseData
 
-    read, columns = {*READ, *(x if _are_names(x) else ()), y if isinstance(y, str) else "y"}, ()
+    read = {*READ, *(x if _are_names(x) else ()), y if isinstance(y, str) else "y"}
+    columns: tuple[str, ...] = ()
     if _are_names(x):
         x, columns = _named_features(graph.to_dict(), x, graph.num_nodes)
     if isinstance(y, str) and y not in graph:
@@ -238,13 +239,15 @@ def _from_networkx(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawN
     _warn_of_order(ids, {"x": x, "y": y, **masks})
     x, y = "x" if x is None else x, "y" if y is None else y
     node_keys = {key for _, attributes in graph.nodes(data=True) for key in attributes}
-    named, columns = _are_names(x), ()
+    named, columns = _are_names(x), tuple[str, ...]()
     read = {name for name in (*(x if named else (x,)), y) if isinstance(name, str)}
     if absent := read - node_keys - {"x", "y"}:
         raise unknown("attribute of nodes", absent.pop(), sorted(map(str, node_keys)))
     if named:
-        fields = {name: _attribute(graph, name) for name in x}
-        x, columns = _named_features({k: v[:, 0] for k, v in fields.items()}, x, len(ids))
+        for name in x:
+            _attribute(graph, name)  # InputError where a node has none
+        fields = {name: [graph.nodes[node][name] for node in ids] for name in x}
+        x, columns = _named_features(fields, x, len(ids))
     x, y = _features(_attribute(graph, x)), _attribute(graph, y, missing=True)
     edge_keys = {key for *_, attributes in graph.edges(data=True) for key in attributes}
     unread = {str(key) for key in (node_keys - read) | (edge_keys - {"weight"})}

@@ -140,9 +140,9 @@ class TableReading:
     def __str__(self) -> str:
         words = [f"{f.name} ({len(f.words)})" for f in self.features if f.words is not None]
         numbers = [f.name for f in self.features if f.words is None]
-        parts = {
-            "ids": [self.id], "labels": [self.label], "split": [self.split], "numbers": numbers,
-            "words": words, "edges": [self.source, self.target], "weights": [self.weight],
+        parts: dict[str, list[str | None]] = {
+            "ids": [self.id], "labels": [self.label], "split": [self.split], "numbers": [*numbers],
+            "words": [*words], "edges": [self.source, self.target], "weights": [self.weight],
         }  # fmt: skip
         return "columns read: " + "; ".join(
             f"{part} {', '.join(map(str, names))}" for part, names in parts.items() if any(names)
@@ -308,7 +308,7 @@ def _masks(table: Columns, column: str | None) -> dict[str, NDArray[np.bool_]]:
 def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:
     if values.dtype == object:
         return np.array([value is None for value in values], bool)
-    return np.isnan(values)
+    return np.asarray(np.isnan(values))
 
 
 def _texts(values: NDArray[Any]) -> list[Any]:

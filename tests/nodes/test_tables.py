@@ -386,3 +386,13 @@ def test_attributes_of_nodes_are_read_by_name(kind: str) -> None:
     assert int((nodes.y < 0).sum()) == 6
     with pytest.raises(InputError, match="age"):
         NodeSet.from_graph(graph, x=["agee"])
+
+
+def test_attributes_of_several_numbers_are_columns_and_mixtures_are_refused() -> None:
+    graph = nx.path_graph(3)
+    for k in graph:
+        graph.nodes[k].update(place=[k, k + 0.5], kind="a" if k else 1)
+    nodes = NodeSet.from_graph(graph, x=["place"])
+    assert nodes.x.to_dense().tolist() == [[0.0, 0.5], [1.0, 1.5], [2.0, 2.5]]
+    with pytest.raises(InputError, match="kind"):
+        NodeSet.from_graph(graph, x=["kind"])
