@@ -342,10 +342,9 @@ def read_settings(
     named = data_named(arguments)
     paths = named_paths(named)
     domain = domain_of(named | paths)
-    stated, typed = make_parser(domain, "all" in arguments).parse(arguments)
-    doubt = getattr(namespace(domain), "doubt", lambda stated: None)(stated)
-    if doubt is not None:
+    if hasattr(namespace(domain), "doubt") and (doubt := namespace(domain).doubt(arguments, named)):
         warnings.warn(doubt, stacklevel=2)
+    stated, typed = make_parser(domain, "all" in arguments).parse(arguments)
     if paths and isinstance(stated["dataset"], str):
         (paths["dataset"],) = paths["dataset"]
     return domain, stated | paths, typed

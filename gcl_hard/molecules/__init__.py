@@ -92,9 +92,10 @@ def is_file(name: str) -> bool:
     return Path(name).suffix in (".csv", ".gz")
 
 
-def doubt(stated: Mapping[str, Any]) -> str | None:
+def doubt(arguments: Sequence[str], named: Mapping[str, Any]) -> str | None:
     """Why a file of a command may hold no molecules: no column is called as SMILES are."""
-    for path in map(Path, () if "smiles" in stated else stated.get("dataset", ())):
+    named = {} if any(word.startswith("--smiles") for word in arguments) else named
+    for path in map(Path, named.get("dataset", ())):
         if path.suffix == ".csv" and path.is_file():
             with path.open(encoding="utf-8", errors="replace") as lines:
                 head = lines.readline().casefold()
