@@ -256,9 +256,9 @@ def test_a_command_reads_tables_and_embeds_new_nodes(
     nodes, edges = write(people, links, "csv")
     assert bench.main([f"--dataset={nodes}", f"--edges={edges}", *RUN]) == 0
     (record,) = (json.loads(path.read_text()) for path in Path("runs").glob("*seed0.json"))
-    set_ = NodeSet.from_tables(people, links)
-    assert record["data"]["digest"] == set_.digest()
-    assert record["data"]["table"] == json.loads(json.dumps(set_.table and set_.table.as_dict()))
+    read = NodeSet.from_tables(people, links)
+    assert record["data"]["digest"] == read.digest()
+    assert record["data"]["table"] == json.loads(json.dumps(read.table and read.table.as_dict()))
     assert str(here) not in json.dumps(record)
     elsewhere = [f"--dataset={here / nodes}", f"--edges={here / edges}", *RUN, "--report-only"]
     capsys.readouterr()
@@ -287,9 +287,9 @@ def test_a_command_reads_tables_and_embeds_new_nodes(
     np.testing.assert_array_equal(
         gcl_hard.embed(encoder, straight, edges=later[1]).values, whole.values
     )
-    own = NodeSet.from_tables(*later)  # its words and means are others
+    refitted = NodeSet.from_tables(*later)  # its words and means are others
     with pytest.raises(InputError, match="like"):
-        gcl_hard.embed(encoder, own)
+        gcl_hard.embed(encoder, refitted)
     with pytest.raises(InputError, match="N9"):
         gcl_hard.embed(encoder, later[0], edges=later[1], only=["N1", "N9"])
     with pytest.raises(InputError, match="edges"):
@@ -392,7 +392,8 @@ def test_attributes_of_several_numbers_are_columns_and_mixtures_are_refused() ->
     graph = nx.path_graph(3)
     for k in graph:
         graph.nodes[k].update(place=[k, k + 0.5], kind="a" if k else 1)
-    nodes = NodeSet.from_graph(graph, x=["place"])
+    with pytest.warns(UserWarning, match="kind"):  # which is not read
+        nodes = NodeSet.from_graph(graph, x=["place"])
     assert nodes.x.to_dense().tolist() == [[0.0, 0.5], [1.0, 1.5], [2.0, 2.5]]
     with pytest.raises(InputError, match="kind"):
-        NodeSet.from_graph(graph, x=["kind"])
+        NodeSet.from_graph(graph, x=["place", "kind"])
