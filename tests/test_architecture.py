@@ -58,7 +58,7 @@ OWNERS = {
     "timm": {"images"},
     "optuna": {"tuning", "reports", "commands"},
     "cmaes": {"tuning"},
-    "pandas": {"reports", "experiments"},
+    "pandas": {"reports", "experiments", "files"},
     "seaborn": {"reports"},
     "jinja2": {"reports"},
 }
@@ -183,7 +183,7 @@ LOWER = {
         "features", "layers", "models", "order", "parts", "pointers", "refinement",
         "sparse", "tudataset", "view_losses",
     },
-    "nodes": {"data", "encoders", "files", "models", "sources", "views"},
+    "nodes": {"data", "encoders", "files", "models", "sources", "tables", "views"},
     "links": {"data", "files", "models", "reversed_facts"},
     "molecules": {"data", "encoders", "files"},
     "images": {

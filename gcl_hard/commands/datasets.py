@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import warnings
 from collections.abc import Mapping, Sequence
@@ -17,6 +18,8 @@ from gcl_hard.files.io import expanded
 
 DEFAULT: Domain = "graphs"
 """The domain where nothing says another."""
+FILES = (".npz", ".csv", ".tsv", ".parquet", ".gz")
+"""Suffixes of single files that a bare name may have."""
 SUFFIX = re.compile(r"\.(npz|tar|tar\.gz|tgz)$", re.IGNORECASE)
 """Suffix of a file that is a data set."""
 
@@ -57,14 +60,24 @@ def named_paths(stated: Mapping[str, Any]) -> dict[str, Any]:
         if not path.exists():
             raise InputError(f"dataset '{name}': there is no such file or folder")
         _check_folder(path)
+    beside = {
+        name: os.path.relpath(expanded(stated[name]), paths[0].parent)
+        for name in files_beside() if name in stated and expanded(stated[name]).exists()
+    }  # fmt: skip
     stems = tuple(path.name if path.is_dir() else SUFFIX.sub("", path.name) for path in paths)
-    return {"dataset": stems[0] if alone else stems, "data_dir": folders.pop()}
+    return {"dataset": stems[0] if alone else stems, "data_dir": folders.pop(), **beside}
+
+
+def files_beside() -> dict[str, Domain]:
+    """Flags of second files beside a data set, which say the domain, and that domain."""
+    flags = {domain: getattr(namespace(domain), "files_beside", ()) for domain in CONFIGS}
+    return {flag: domain for domain, of_domain in flags.items() for flag in of_domain}
 
 
 def _takes_paths(names: Sequence[str], domain: str | None) -> bool:
     """Whether a command's data sets may be paths; a domain may read its names itself."""
-    if domain is not None and not _from_paths(import_domain(domain)):
-        return False
+    if domain is not None:
+        return _from_paths(import_domain(domain))
     return all(_from_paths(owner) for name in names for owner in _owners(name))
 
 
@@ -91,7 +104,7 @@ def _owners(name: str, data_dir: Path | None = None) -> list[Domain]:
 def _is_here(name: str) -> bool:
     """Whether a file or folder of the working directory has this name, and no other set."""
     path = Path(name)
-    if path.suffix.casefold() == ".npz":
+    if path.suffix.casefold() in FILES:
         return path.is_file()
     return path.is_dir() and not _is_available(name)
 

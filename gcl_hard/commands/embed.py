@@ -48,6 +48,8 @@ def embed(  # type: ignore[misc]
     level: Level = "graphs",
     smiles: str | None = None,
     ids: str | None = None,
+    edges: Any | str | Path = None,
+    only: Any | str | Path = None,
     encoder: EncoderMaker | str | None = None,
     fold: int | None = None,
     trust: bool = False,
@@ -69,7 +71,8 @@ def embed(  # type: ignore[misc]
             save it; or an encoder of graphs, molecules or nodes itself.
         data: graphs: a set by its name or path, a :class:`gcl_hard.graphs.GraphSet`, or a list of
             graphs; nodes: a set by its name or path, a :class:`gcl_hard.nodes.NodeSet`, or one
-            graph; molecules: a CSV file, a known set, or :class:`gcl_hard.molecules.Molecules`;
+            graph, or a table (CSV, Parquet, DataFrame) beside ``edges``; molecules: a CSV file, a
+            known set, or :class:`gcl_hard.molecules.Molecules`;
             images: a folder, all of which is read, a set, a :class:`gcl_hard.images.Split`, or
             uint8 [n, 3, S, S].
         output: NAME.npz, NAME.parquet (extra ``parquet``) or NAME.csv; None to keep them in memory.
@@ -77,6 +80,8 @@ def embed(  # type: ignore[misc]
             of molecules.
         smiles: column of SMILES of a CSV; found by its name if None.
         ids: column of a CSV with what rows are called; the rows' numbers if None.
+        edges: table of edges beside a table of nodes, which is read as that of the encoder was.
+        only: table with the ids of those nodes that are written, or a list of them; all if None.
         encoder: your own, as it was given when it was trained, or ``module:Name`` of it; not needed
             for ours.
         fold: which encoder, of a file with one for each fold.
@@ -119,7 +124,7 @@ def embed(  # type: ignore[misc]
         execution.output, as_path(data_dir), str(hardware.choose_device(device)),
         threads=None, cores=jobs, versions={}, experiment_of=runnable,
     )  # fmt: skip
-    items = items_of(trained, data, Reading(context, level, smiles, ids, batch_size))
+    items = items_of(trained, data, Reading(context, level, smiles, ids, batch_size, edges, only))
     if path is None:
         return embed_items(items, trained.digest)
     if not progress:
@@ -140,6 +145,9 @@ def items_of(model: Model, data: Any, reading: Reading) -> Items:
     for name in ("smiles", "ids"):
         if getattr(reading, name) is not None and name not in experiment.reading:
             raise InputError(f"{name} names a column of molecules, and this encodes {model.domain}")
+    for name in ("edges", "only"):
+        if getattr(reading, name) is not None and name not in experiment.reading:
+            raise InputError(f"{name} applies to nodes, and this encodes {model.domain}")
     if reading.level == "nodes" and "level" not in experiment.reading:
         raise InputError(f"level nodes applies to graphs and molecules, not to {model.domain}")
     encoder = model.encoder.to(reading.context.device)
@@ -164,8 +172,8 @@ def embed_parser() -> Parser:
     parser.add_argument("model", metavar="MODEL", help="of pretrain, or of bench --save-encoder")
     parser.add_argument(
         "data", metavar="DATA",
-        help="a folder of images, a CSV of SMILES, a set by its name or path, or module:name of "
-        "your graphs",
+        help="a folder of images, a CSV of SMILES or of nodes, a set by its name or path, or "
+        "module:name of your graphs",
     )  # fmt: skip
     parser.add_options("embedding", embed, {"model", "trust", "progress"}, output=OUTPUT)
     return parser

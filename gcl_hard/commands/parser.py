@@ -11,14 +11,15 @@ import inspect
 import json
 import re
 import shlex
+import warnings
 from collections.abc import Callable, Container, Mapping, Sequence
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, Literal, NoReturn, get_args, get_origin, get_type_hints
 
-from gcl_hard.commands.datasets import domain_of, named_paths
+from gcl_hard.commands.datasets import domain_of, files_beside, named_paths
 from gcl_hard.errors import InputError, nearest, without_password
-from gcl_hard.experiments.domains import CONFIGS
+from gcl_hard.experiments.domains import CONFIGS, namespace
 from gcl_hard.experiments.settings import Domain, RunConfig, flag, known
 from gcl_hard.experiments.values import BadValueError, members, reader, unknown_setting
 from gcl_hard.files.io import public_path
@@ -309,6 +310,7 @@ def data_named(arguments: Sequence[str]) -> dict[str, Any]:
     """What names the data in a command line, or else in its YAML files."""
     names: dict[str, Any] = {
         "domain": str, "table": str, "dataset": tuple[str, ...], "data_dir": Path,
+        **dict.fromkeys(beside := files_beside(), str),
     }  # fmt: skip
     readers = {name: reader(kind | None) for name, kind in names.items()}
     parser = RaisingParser(add_help=False)
@@ -322,7 +324,9 @@ def data_named(arguments: Sequence[str]) -> dict[str, Any]:
         for content in files if isinstance(content, dict)
         for name, value in content.items() if name in readers
     }  # fmt: skip
-    return {name: value for name, value in (named | typed).items() if value is not None}
+    values = {name: value for name, value in (named | typed).items() if value is not None}
+    domains = [("domain", beside[name]) for name in values if name in beside]
+    return dict(domains) | values
 
 
 def read_settings(
@@ -341,6 +345,8 @@ def read_settings(
     named = data_named(arguments)
     paths = named_paths(named)
     domain = domain_of(named | paths)
+    if hasattr(namespace(domain), "doubt") and (doubt := namespace(domain).doubt(arguments, named)):
+        warnings.warn(doubt, stacklevel=2)
     stated, typed = make_parser(domain, "all" in arguments).parse(arguments)
     if paths and isinstance(stated["dataset"], str):
         (paths["dataset"],) = paths["dataset"]

@@ -31,6 +31,7 @@ from gcl_hard.evaluation.significance import crossed_test as crossed_test
 from gcl_hard.evaluation.significance import friedman as friedman
 from gcl_hard.evaluation.significance import holm as holm
 from gcl_hard.evaluation.significance import wilcoxon as wilcoxon
+from gcl_hard.evaluation.splits import fold_splits as fold_splits
 from gcl_hard.evaluation.splits import given_splits as given_splits
 from gcl_hard.evaluation.splits import probe_splits as probe_splits
 from gcl_hard.evaluation.splits import random_splits as random_splits

@@ -20,7 +20,7 @@ from gcl_hard.evaluation.checks import (
     check_numbers,
     check_share,
 )
-from gcl_hard.evaluation.folds import ThreeWaySplit
+from gcl_hard.evaluation.folds import ThreeWaySplit, outer_folds
 from gcl_hard.evaluation.metrics import metric
 
 SHARES = (0.1, 0.1)
@@ -116,6 +116,43 @@ def given_splits(train: ArrayLike, valid: ArrayLike, test: ArrayLike) -> list[Th
         if mask.ndim != 2 or mask.shape != masks["train"].shape or not np.isin(mask, (0, 1)).all():
             raise InputError(f"{part}: expected booleans [S, n], got {mask.dtype} {mask.shape}")
     return [ThreeWaySplit(*map(np.flatnonzero, row)) for row in zip(*masks.values(), strict=True)]
+
+
+def fold_splits(
+    items: ArrayLike, number: int, *, folds: int, labels: ArrayLike
+) -> list[ThreeWaySplit]:
+    """Splits of a stratified cross-validation: one fold to test on, the next one to choose on.
+
+    Split k tests on fold k of the folds, which the seed 0 draws; further ones are of the next
+    seeds.
+
+    Args:
+        items: int [n], ids of the items to split.
+        number: number of splits, at least 1; ``folds`` for each item to be tested once.
+        folds: number of folds, at least 3.
+        labels: int [n], classes of the items, each with ``folds`` members.
+
+    Returns:
+        The splits, each with ascending ids.
+
+    Raises:
+        InputError: for invalid ids or labels, fewer than 3 folds, or a class that is too small.
+
+    Example:
+        >>> splits = fold_splits(range(6), 3, folds=3, labels=[0, 1] * 3)
+        >>> sorted(int(i) for split in splits for i in split.test)
+        [0, 1, 2, 3, 4, 5]
+    """
+    check_at_least("number", number, 1)
+    check_at_least("folds", folds, 3)
+    ids, splits = check_indices("items", items), list[ThreeWaySplit]()
+    for seed in range(-(-number // folds)):
+        tests = [np.sort(ids[fold.test]) for fold in outer_folds(labels, seed=seed, n_folds=folds)]
+        for k, test in enumerate(tests):
+            valid = tests[(k + 1) % folds]
+            train = np.setdiff1d(ids, np.concatenate([test, valid]))
+            splits.append(ThreeWaySplit(train, valid, test))
+    return splits[:number]
 
 
 class ProbedSplit(NamedTuple):

@@ -262,6 +262,8 @@ class Reading:
         smiles: column of SMILES of a CSV; found by its name if None.
         ids: column of a CSV with the names of its rows.
         batch_size: items embedded at a time; None for the domain's default.
+        edges: table of edges beside a table of nodes.
+        only: table of the ids of those nodes that are written, or their ids; None for all.
     """
 
     context: RunContext
@@ -269,6 +271,8 @@ class Reading:
     smiles: str | None = None
     ids: str | None = None
     batch_size: int | None = None
+    edges: Any = None
+    only: Any = None
 
     def __post_init__(self) -> None:
         check_option("level", self.level, get_args(Level))
@@ -288,7 +292,7 @@ class Experiment(ABC, Generic[C, D]):
         options: which of ``diagnostics`` (:attr:`TrainedRun.snapshots`) and ``save_encoder``
             (:attr:`TrainedRun.encoders`) it supports; the others are refused.
         reading: fields of :class:`~gcl_hard.experiments.embedding.Reading` that apply to some
-            domains alone and that :meth:`items` reads: ``level``, ``smiles`` and ``ids``.
+            domains alone and that :meth:`items` reads, such as ``smiles``.
         shape: fields of an encoder file that give the encoder's shape, for :meth:`new_encoder`.
         scores_on_cpu: whether :meth:`score` works on the CPU, so that other processes can score
             while a GPU trains.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -35,7 +35,12 @@ class Attributes(NamedTuple):
 
 
 def read_attributes(
-    graphs: Sequence[Any], names: Sequence[str], sizes: Sequence[int], level: str
+    graphs: Sequence[Any],
+    names: Sequence[str],
+    sizes: Sequence[int],
+    level: str,
+    *,
+    whole: bool = False,
 ) -> Attributes:
     """Named attributes of nodes or edges.
 
@@ -43,10 +48,11 @@ def read_attributes(
     order. Real numbers, and several numbers per node, are columns themselves.
 
     Args:
-        graphs: PyTorch Geometric's ``Data``, with the attributes.
+        graphs: PyTorch Geometric's ``Data`` with the attributes, or mappings of them by name.
         names: names of the attributes, in the order of their columns.
         sizes: nodes or edges of each graph.
         level: ``node`` or ``edge``, for messages.
+        whole: whether integers are numbers, too.
 
     Raises:
         InputError: for an attribute that a graph lacks, with another number of rows, mixed types,
@@ -62,7 +68,7 @@ def read_attributes(
     numbers: list[tuple[Tensor, tuple[str, ...]]] = []
     for name in names:
         values = _joined(graphs, name, sizes, level)
-        if values.ndim == 1 and values.dtype.kind != "f":
+        if values.ndim == 1 and values.dtype.kind not in ("fiu" if whole else "f"):
             kinds.append(_one_hot(values, name, level))
             continue
         rows = torch.from_numpy(values.astype(np.float32)).reshape(len(values), -1)
@@ -81,7 +87,7 @@ def _joined(graphs: Sequence[Any], name: str, sizes: Sequence[int], level: str) 
     for i, (graph, n) in enumerate(zip(graphs, sizes, strict=True)):
         if not n:
             continue
-        fields = graph.to_dict()
+        fields = graph if isinstance(graph, Mapping) else graph.to_dict()
         if name not in fields:
             raise unknown(f"{level} attribute of graph {i}", name, [*fields])
         what = f"{level} attribute {name} of graph {i}"

@@ -37,7 +37,15 @@ class Edges(NamedTuple):
     notes: tuple[str, ...]
 
 
-def undirected(ends: Any, n: int, where: str, *, weight: Any = None, once: bool = False) -> Edges:
+def undirected(
+    ends: Any,
+    n: int,
+    where: str,
+    *,
+    weight: Any = None,
+    once: bool = False,
+    names: Sequence[Any] | None = None,
+) -> Edges:
     """The edges of a graph, made undirected.
 
     Args:
@@ -46,6 +54,7 @@ def undirected(ends: Any, n: int, where: str, *, weight: Any = None, once: bool 
         where: name of the graph, for messages.
         weight: positive numbers [e], or None.
         once: whether the source stores undirected edges in one direction each.
+        names: names of the nodes, for messages.
 
     Returns:
         The edges.
@@ -74,7 +83,10 @@ def undirected(ends: Any, n: int, where: str, *, weight: Any = None, once: bool 
     directed = _matrix(pairs, n, np.ones(pairs.shape[1], np.bool_))
     adjacency = directed.maximum(directed.T.tocsr())
     n_single, n_repeats = adjacency.nnz - directed.nnz, pairs.shape[1] - directed.nnz
-    symmetric_weights = None if weights is None else _symmetric_weights(pairs, weights, n, where)
+    names = range(n) if names is None else names
+    symmetric_weights = (
+        None if weights is None else _symmetric_weights(pairs, weights, names, where)
+    )
     adjacency.sort_indices()
     sizes = np.diff(adjacency.indptr)
     index = np.stack(
@@ -137,16 +149,20 @@ def _checked_weights(weight: Any, where: str) -> NDArray[np.float32] | None:
 
 
 def _symmetric_weights(
-    pairs: NDArray[np.int64], weights: NDArray[np.float32], n: int, where: str
+    pairs: NDArray[np.int64], weights: NDArray[np.float32], names: Sequence[Any], where: str
 ) -> Tensor:
     """Weights in the order of the edges, checked to agree between entries of the same edge."""
+    n = len(names)
     codes = pairs.min(axis=0) * n + pairs.max(axis=0)
     edges, first, edge_of = np.unique(codes, return_index=True, return_inverse=True)
     chosen = weights[first]
     differ = ~np.isclose(weights, chosen[edge_of], rtol=ROUNDING, atol=0)
     if differ.any():
         u, v = pairs[:, differ.argmax()]
-        raise InputError(f"{where}: edge {u} to {v} has several weights: give it one")
+        raise InputError(
+            f"{where}: edge {names[u]} to {names[v]} has several weights: give it one, for both "
+            f"directions, such as their sum"
+        )
     upper = _matrix(np.stack([edges // n, edges % n]), n, chosen)
     both = (upper + upper.T).tocsr()
     both.sort_indices()

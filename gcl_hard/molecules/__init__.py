@@ -5,10 +5,10 @@ Names are imported when they are used; here is what sets are called, and where t
 
 import glob
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from gcl_hard.core.lazy import lazy
 from gcl_hard.errors import unknown
@@ -90,6 +90,21 @@ def is_file(name: str) -> bool:
         (True, False)
     """
     return Path(name).suffix in (".csv", ".gz")
+
+
+def doubt(arguments: Sequence[str], named: Mapping[str, Any]) -> str | None:
+    """Why a file of a command may hold no molecules: no column is called as SMILES are."""
+    named = {} if any(word.startswith("--smiles") for word in arguments) else named
+    for path in map(Path, named.get("dataset", ())):
+        if path.suffix == ".csv" and path.is_file():
+            with path.open(encoding="utf-8", errors="replace") as lines:
+                head = lines.readline().casefold()
+            if "smiles" not in head and "mol" not in head:
+                return (
+                    f"{path} is read as molecules, and no column is called smiles: a table of "
+                    f"nodes is given with its edges, --edges edges.csv"
+                )
+    return None
 
 
 def canonical(name: str) -> str:

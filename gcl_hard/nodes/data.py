@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from gcl_hard.graphs.order import Ids, checked_ids
 from gcl_hard.graphs.parts import classes, count, splits
 from gcl_hard.graphs.sparse import csr, in_degree, rows_of
 from gcl_hard.nodes.sources import RawNodes, from_object, read_graph
+from gcl_hard.nodes.tables import TableReading, read_tables
 from gcl_hard.nodes.views import NodeBatch
 
 
@@ -43,6 +45,7 @@ class NodeSet:
         ids: names of the nodes in the source, or None.
         columns: names of the F columns of ``x``; empty if unknown.
         notes: what was changed of the stored graph, a sentence each.
+        table: how it was read, of a set from tables.
 
     Example:
         >>> from torch_geometric.data import Data
@@ -69,6 +72,7 @@ class NodeSet:
     ids: tuple[Hashable, ...] | None = None
     columns: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    table: TableReading | None = None
 
     def __repr__(self) -> str:
         splits_text = "" if self.train is None else f", {count(len(self.train), 'given split')}"
@@ -289,10 +293,12 @@ class NodeSet:
                 or a matrix of SciPy, dense or sparse, in the graph's order; a DataFrame, whose
                 rows are found by its index and whose ``columns`` are kept; of a NetworkX graph
                 also the name of an attribute of nodes. An index has the names of the nodes, or
-                where the graph has none 0 to N − 1.
+                where the graph has none 0 to N − 1. A list of names of attributes, of PyTorch
+                Geometric's graphs too: words and truth values become a column of 0 and 1 for each
+                value, numbers are taken as they are.
             y: classes [N] in place of the graph's own, whole numbers or words, with −1 or NaN
-                (words: None or nothing) where unknown; likewise. Without any, the graph can be
-                trained on without labels, and embedded.
+                (words: None or nothing) where unknown; likewise, or the name of an attribute.
+                Without any, the graph can be trained on without labels, and embedded.
             name: name of the set in results.
             train: training nodes of given splits, bool [N], or [S, N] for several; a Series by its
                 index.
@@ -317,6 +323,82 @@ class NodeSet:
         """
         masks = {"train": train, "val": val, "test": test}
         return cls.from_raw(from_object(graph, x, y, masks), name=name)
+
+    @classmethod
+    def from_tables(
+        cls,
+        nodes: Any,
+        edges: Any,
+        *,
+        id: str | None = None,
+        source: str | None = None,
+        target: str | None = None,
+        label: str | None = None,
+        weight: str | None = None,
+        split: str | None = None,
+        features: Sequence[str] | None = None,
+        categories: Sequence[str] = (),
+        like: NodeSet | TableReading | None = None,
+        name: str | None = None,
+    ) -> NodeSet:
+        """A set from a table of nodes and a table of edges.
+
+        Words become a column of 0 and 1 each, in increasing order, truth values one, and numbers
+        are scaled to mean 0 and deviation 1. A missing number is the mean, a missing word has 0
+        everywhere, and a column NAME ``missing`` says so, if there are any. Means, deviations and
+        words are those of the training rows of ``split``; without it of all rows, whose features
+        the encoder sees, and no label enters. Edges are undirected, and changed as by
+        :meth:`from_graph`.
+
+        Args:
+            nodes: a DataFrame, or the path of a CSV or Parquet file; a row for each node.
+            edges: likewise, a row for each edge.
+            id: column with the ids of nodes, numbers or words; ``id`` if None, or else the first.
+            source: column of edges with the id of one end; ``source``, ``src`` or ``from`` if
+                None, or else the first.
+            target: with that of the other; ``target``, ``dst`` or ``to``, or else the second.
+            label: column of nodes with their classes, missing where unknown; ``label`` if None, if
+                there is one.
+            weight: column of edges with their weights; ``weight`` if None, if there is one.
+            split: column of nodes with the words train, valid and test; ``split`` if None, if
+                there is one.
+            features: columns of nodes that are features; all others if None.
+            categories: those of them whose numbers are words, such as codes.
+            like: a set, or its ``table``, whose columns, words, means and deviations are used: for
+                later rows that an encoder of that set embeds.
+            name: name of the set in results; that of the file of nodes, or ``own``, if None.
+
+        Returns:
+            The set, on the CPU. ``notes`` say which columns were read, and count what was missing
+            and, with ``like``, words that were not known.
+
+        Raises:
+            InputError: for ids that repeat, edges of other nodes, a column that is not there, and
+                one of dates, of more than 1,000 words, or without a value.
+
+        Example:
+            >>> import pandas as pd
+            >>> people = pd.DataFrame({"id": ["ann", "bob", "cid"], "age": [20, 40, None],
+            ...                        "city": ["Köln", "Ulm", "Köln"], "label": ["a", "b", None]})
+            >>> calls = pd.DataFrame({"from": ["ann", "bob"], "to": ["bob", "cid"]})
+            >>> nodes = NodeSet.from_tables(people, calls)
+            >>> nodes.columns, nodes.y.tolist()
+            (('age', 'age missing', 'city=Köln', 'city=Ulm'), [0, 1, -1])
+            >>> nodes.x.to_dense().tolist()
+            [[-1.0, 0.0, 1.0, 0.0], [1.0, 0.0, 0.0, 1.0], [0.0, 1.0, 1.0, 0.0]]
+        """
+        if isinstance(like, NodeSet):
+            if like.table is None:
+                raise InputError(f"{like.name} was made of no tables: give a set that was, as like")
+            like = like.table
+        raw, table = read_tables(
+            nodes, edges, id=id, source=source, target=target, label=label, weight=weight,
+            split=split, features=features, categories=categories, like=like,
+        )  # fmt: skip
+        if name is None:
+            path = isinstance(nodes, str | Path)
+            name = Path(nodes).name.partition(".")[0] if path else "own"
+        return replace(cls.from_raw(raw, name=name), table=table)
 
 
 def own_nodes(graph: Any) -> NodeSet:

@@ -20,6 +20,7 @@ from gcl_hard.evaluation.folds import ThreeWaySplit
 from gcl_hard.evaluation.metrics import metric, predicted_by, score_of_logits
 from gcl_hard.evaluation.splits import (
     dense_if_full,
+    fold_splits,
     given_splits,
     probe_splits,
     random_splits,
@@ -44,6 +45,7 @@ from gcl_hard.experiments.exporting import Exportable
 from gcl_hard.experiments.record import Scored, Tested
 from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.training import TrainedEncoders, Training
+from gcl_hard.files.tables import is_table, read_table
 from gcl_hard.functional.negatives import all_finite
 from gcl_hard.graphs.embedded import IN_ORDER, check_columns, named_as
 from gcl_hard.graphs.sparse import to_scipy
@@ -51,7 +53,7 @@ from gcl_hard.losses.pairing import ClassPairs
 from gcl_hard.models import evaluating
 from gcl_hard.nodes import given_splits_of
 from gcl_hard.nodes.data import NodeSet, own_nodes
-from gcl_hard.nodes.files import load_nodes, paths
+from gcl_hard.nodes.files import load_nodes, paths, table_paths
 from gcl_hard.nodes.models import (
     UNKNOWN,
     NodeClassifier,
@@ -68,6 +70,7 @@ from gcl_hard.nodes.settings import (
     UNTRAINED,
     NodeConfig,
 )
+from gcl_hard.nodes.tables import TableReading, keys
 from gcl_hard.nodes.views import Neighbourhoods, NodeBatch, transformed_by
 from gcl_hard.training.loop import memory_for
 from gcl_hard.training.stopping import EarlyStopping
@@ -97,6 +100,7 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
         "seeds": (0, 1), "epochs": (3,), "beta": (1.0,), "splits": 2
     }  # fmt: skip
     options: ClassVar[frozenset[str]] = frozenset({"diagnostics", "save_encoder"})
+    reading: ClassVar[frozenset[str]] = frozenset({"edges", "only"})
     shape: ClassVar[frozenset[str]] = frozenset({"n_features"})
 
     def load(
@@ -105,7 +109,7 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
         """The graph on the device, with features scaled as configured."""
         nodes = user_data
         if nodes is None:
-            nodes = load_nodes(config.dataset, data_dir=context.data_dir)
+            nodes = _named(config, context.data_dir)
         if _features(config, nodes) == "scaled":
             nodes = nodes.normalised()
         return nodes.to(torch.device(context.device))
@@ -121,11 +125,18 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
             "n_labelled": int((data.y != UNKNOWN).sum()),
             "digest": data.digest(),
             **({"notes": list(data.notes)} if data.notes else {}),
+            **({"table": data.table.as_dict()} if data.table else {}),
         }
 
     def files(self, config: NodeConfig, data_dir: Path | None) -> list[Path]:
-        """The file of a set."""
+        """The file of a set, or its two tables."""
+        if config.edges is not None:
+            return table_paths(config.dataset, config.edges, data_dir=data_dir)
         return paths(config.dataset, data_dir=data_dir)
+
+    def set_name(self, config: NodeConfig) -> str:
+        """The name, of a table without its suffix."""
+        return config.dataset.partition(".")[0] if config.edges else config.dataset
 
     def seeds_used(self, config: NodeConfig, seeds: Sequence[int]) -> tuple[int, ...]:
         """The first seed alone if each of several splits has its own encoder."""
@@ -167,7 +178,7 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
         if data.n_classes < 2:
             raise InputError(
                 f"{config.dataset}: labels y of nodes have {data.n_classes} classes, and scores "
-                f"need at least two"
+                f"need at least two{': give their column, --label' * (data.table is not None)}"
             )
         y = data.y.cpu().numpy()
         for k, split in enumerate(splits_of(config, data)):
@@ -194,6 +205,8 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
     def advice(self, config: NodeConfig, data: NodeSet) -> str | None:
         """Warns of given splits that are not used, and of steps over all pairs of many nodes."""
         remarks, n_given = [], 0 if data.train is None else len(data.train)
+        if data.table is not None:
+            remarks.append(f"{config.dataset}: {data.table}")
         if n_given and config.split == "random" and not given_splits_of(config.dataset):
             remarks.append(
                 f"{config.dataset} comes with {n_given} splits, which are not used: --split given "
@@ -267,21 +280,32 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
         config, context = saved["config"], reading.context
         if kind := saved.get("features"):
             config = replace(config, features=kind)
-        if isinstance(data, str | Path):
+        notes: tuple[str, ...] = ()
+        if hasattr(data, "iloc") or (isinstance(data, str | Path) and is_table(str(data))):
+            nodes = _of_tables(saved, data, reading.edges)
+            notes = nodes.notes[:-1]  # without that no label was read
+        elif isinstance(data, str | Path):
             config, context = named_as(data, config, context)
             nodes = load_nodes(config.dataset, data_dir=context.data_dir)
         else:
             nodes = own_nodes(data)
-        notes: tuple[str, ...] = (IN_ORDER,)
+        table = saved.get("table")
+        if table and nodes.table and nodes.table.as_dict()["features"] != table["features"]:
+            raise InputError(
+                f"features of {nodes.name} were computed by its own means and words, and the "
+                f"encoder's are others: give the tables themselves, or like= its set"
+            )
         if saved.get("columns") and nodes.columns:
-            nodes, notes = nodes.aligned(saved["columns"]), ()
+            nodes = nodes.aligned(saved["columns"])
+        else:
+            notes = (*notes, IN_ORDER)
         nodes = self.load(config, context, nodes)
         wanted = saved.get("n_features", nodes.n_features)
         check_columns(nodes.name, "node", nodes.n_features, wanted, data="nodes")
-        bounds = np.array([0, nodes.n_nodes])
+        rows = _rows(nodes, reading.only, table["id"] if table else "id")
         return Items(
-            {"id": nodes.names}, nodes.digest(), bounds, lambda _: embed_nodes(encoder, nodes),
-            notes,
+            {"id": nodes.names[rows]}, nodes.digest(), np.array([0, len(rows)]),
+            lambda _: embed_nodes(encoder, nodes)[rows], notes,
         )  # fmt: skip
 
     def exportable(self, encoder: nn.Module, saved: Mapping[str, Any]) -> Exportable:
@@ -331,6 +355,40 @@ def _features(config: NodeConfig, data: NodeSet) -> str:
     return "stored" if data.has_negative else "scaled"
 
 
+def _named(config: NodeConfig, data_dir: Path | None) -> NodeSet:
+    """The set that a configuration names."""
+    if config.edges is None:
+        return load_nodes(config.dataset, data_dir=data_dir)
+    files = table_paths(config.dataset, config.edges, data_dir=data_dir)
+    return NodeSet.from_tables(*files, **config.table_columns)
+
+
+def _of_tables(saved: Mapping[str, Any], nodes: Any, edges: Any) -> NodeSet:
+    """Nodes of tables, read as those that an encoder was trained on."""
+    if saved.get("table") is None:
+        raise InputError("the encoder was trained on no tables: give a NodeSet, or an npz file")
+    if edges is None:
+        raise InputError("nodes of a table have their edges in another: give edges (--edges)")
+    like = replace(TableReading.from_dict(saved["table"]), label=None, split=None)
+    return NodeSet.from_tables(nodes, edges, like=like)
+
+
+def _rows(nodes: NodeSet, only: Any, column: str) -> NDArray[np.int64]:
+    """Rows of some nodes, whose ids are listed or in a column of a table; of all without any."""
+    if only is None:
+        return np.arange(nodes.n_nodes)
+    row = {str(name): k for k, name in enumerate(nodes.names.tolist())}
+    if isinstance(only, str | Path) or hasattr(only, "iloc"):
+        table = read_table(only, "ids")
+        column = column if column in table else next(iter(table))
+        only = [column] * (column in row) + [*keys(table[column], column)]  # without a first line
+    if unknown := [str(name) for name in only if str(name) not in row]:
+        raise InputError(
+            f"{len(unknown):,} of {len(only):,} ids are not among the nodes, such as {unknown[0]}"
+        )
+    return np.array([row[str(name)] for name in only], np.int64)
+
+
 def splits_of(config: NodeConfig, data: NodeSet) -> list[ThreeWaySplit]:
     """The splits of a configuration, the same for all methods and seeds.
 
@@ -339,7 +397,11 @@ def splits_of(config: NodeConfig, data: NodeSet) -> list[ThreeWaySplit]:
     """
     if config.split == "random":
         labelled = (data.y != UNKNOWN).nonzero().flatten().cpu().numpy()
-        return random_splits(labelled, config.n_scores, labels=data.y.cpu().numpy()[labelled])
+        labels = data.y.cpu().numpy()[labelled]
+        if config.folds is not None:
+            return fold_splits(labelled, config.n_scores, folds=config.folds, labels=labels)
+        shares = config.shares[0], config.shares[1]
+        return random_splits(labelled, config.n_scores, shares=shares, labels=labels)
     if data.train is None or data.val is None or data.test is None:
         raise InputError(f"{config.dataset} comes without train, val and test masks")
     if config.n_scores > len(data.train):
@@ -425,6 +487,7 @@ class _Encoders(TrainedEncoders):
         trained = self.trained(self.run, {
             "n_features": self.data.n_features, "features": _features(self.config, self.data),
             "columns": list(self.data.columns),
+            **({"table": self.data.table.as_dict()} if self.data.table else {}),
         })  # fmt: skip
         if not self.config.trains_each:
             trained.embeddings = trained.embeddings[0]

@@ -13,7 +13,7 @@ from numpy.lib.npyio import NpzFile
 
 from gcl_hard.errors import InputError
 from gcl_hard.files import locating
-from gcl_hard.files.io import array_of, expanded, opened_npz, texts_of
+from gcl_hard.files.io import array_of, expanded, given_folder, opened_npz, texts_of
 from gcl_hard.files.locating import Download, Wanted
 from gcl_hard.graphs.parts import PARTS
 from gcl_hard.nodes import KNOWN, canonical_name, is_file, npz_files
@@ -76,6 +76,15 @@ def load_nodes(
 def paths(name: str, *, data_dir: str | Path | None = None) -> list[Path]:
     """The files that a set is read from."""
     return locating.members(locate(name, data_dir=data_dir))
+
+
+def table_paths(nodes: str, edges: str, *, data_dir: str | Path | None = None) -> list[Path]:
+    """The files of a table of nodes and one of edges, in the data folder or by their paths."""
+    folder = given_folder(data_dir, files="tables") or Path()
+    files = [folder / expanded(nodes), folder / expanded(edges)]
+    if absent := [str(path) for path in files if not path.is_file()]:
+        raise InputError(f"there is no file {absent[0]}")
+    return files
 
 
 def locate(

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from gcl_hard.core.setting import Setting, declared
-from gcl_hard.errors import InputError
+from gcl_hard.errors import InputError, check_number
+from gcl_hard.evaluation.splits import SHARES
 from gcl_hard.experiments.settings import (
     BATCH_SIZE,
     EPOCHS,
@@ -26,6 +27,7 @@ from gcl_hard.experiments.settings import (
     row,
     settings_class,
 )
+from gcl_hard.files.tables import is_table
 from gcl_hard.losses.loss import ContrastiveLoss, Reduction
 from gcl_hard.losses.methods import METHODS
 from gcl_hard.nodes import given_splits_of, published_metric
@@ -68,7 +70,11 @@ def _split(above: Values) -> Splits:
 
 
 def _splits(above: Values) -> int | None:
-    number = given_splits_of(above["dataset"]) if above["split"] == "given" else RANDOM
+    if above["folds"] is not None:
+        return int(above["folds"])
+    number = RANDOM
+    if above["split"] == "given":
+        number = 1 if above["edges"] else given_splits_of(above["dataset"])
     return (min(number, RANDOM_AWARE) if _trains_each(above) else number) or None
 
 
@@ -89,6 +95,21 @@ def _sizes(sizes: tuple[int, ...] | None, above: Values) -> tuple[int, ...] | No
     if sizes and min(sizes) < 1:
         raise InputError(f"neighbours are whole numbers of at least 1, got {sizes}")
     return sizes or None
+
+
+def _shares(shares: tuple[float, ...], above: Values) -> tuple[float, ...]:
+    if len(shares) != 3 or min(shares) <= 0:
+        raise InputError(f"shares are three numbers above 0, such as 0.6,0.2,0.2, got {shares}")
+    check_number("the sum of shares", round(sum(shares), 9), least=1, most=1)
+    return shares
+
+
+def _column(text: str) -> Any:
+    """A setting that names columns of the user's own tables."""
+    return Setting(
+        text, "data", read_by=NODE_BASELINES, applies=lambda above: above["edges"] is not None,
+        canonical=lambda names, above: names or None,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -126,7 +147,8 @@ class NodeConfig(OwnTraining, _Views, RunConfig, NodeLoss):  # type: ignore[misc
     domain: ClassVar[Domain] = "nodes"
 
     dataset: Annotated[
-        str, Setting("Cora, …, NAME of NAME.npz", "data", common=True, several=True)
+        str,
+        Setting("Cora, …, NAME of NAME.npz, or nodes.csv", "data", common=True, several=True),
     ] = "Cora"
     method: Annotated[str, method_setting(NODE_BASELINES, items="nodes", refused=_OF_POOLS)] = (
         "hscl"
@@ -192,14 +214,38 @@ class NodeConfig(OwnTraining, _Views, RunConfig, NodeLoss):  # type: ignore[misc
         "scaled: rows have the sum 1; stored: as they are; auto: scaled unless some are negative",
         "data", read_by=NODE_BASELINES,
     )] = "auto"  # fmt: skip
+    edges: Annotated[str | None, Setting(
+        "table of edges (.csv, .tsv or .parquet) beside one of nodes, --dataset nodes.csv",
+        "data", read_by=NODE_BASELINES,
+    )] = None  # fmt: skip
+    id: Annotated[str | None, _column("column of ids of nodes (id, or the first)")] = None
+    label: Annotated[str | None, _column("column of classes of nodes (label)")] = None
+    source: Annotated[str | None, _column("column of edges: one end (source, src, from)")] = None
+    target: Annotated[str | None, _column("the other (target, dst, to; or the first two)")] = None
+    weight: Annotated[str | None, _column("column of weights of edges (weight)")] = None
+    columns: Annotated[tuple[str, ...] | None, _column(
+        "columns of nodes that are features; all others if not given"
+    )] = None  # fmt: skip
+    categories: Annotated[tuple[str, ...] | None, _column(
+        "those of them whose numbers are words, such as codes"
+    )] = None  # fmt: skip
     split: Annotated[Splits | None, Setting(
-        "random (10, 10 and 80 % of the nodes to train, choose and test on) or given, those that "
-        "come with the data (default of known sets with several)",
+        "random, by --shares or --folds, or given, those that come with the data (default of known "
+        "sets with several)",
         "split", read_by=NODE_BASELINES, usual=_split,
+    )] = None  # fmt: skip
+    shares: Annotated[tuple[float, ...], Setting(
+        "parts of random splits to train, choose and test on",
+        "split", read_by=NODE_BASELINES, canonical=_shares,
+        applies=lambda above: above["split"] == "random",
+    )] = (*SHARES, 0.8)  # fmt: skip
+    folds: Annotated[int | None, Setting(
+        "cross-validation in place of random splits: one fold to test on, the next to choose on",
+        "split", least=3, read_by=NODE_BASELINES, applies=lambda above: above["split"] == "random",
     )] = None  # fmt: skip
     splits: Annotated[int | None, Setting(
         "splits (20, or all that are published with a known set; 5 of methods that train an "
-        "encoder for each)",
+        "encoder for each; all of --folds)",
         "split", least=1, read_by=NODE_BASELINES, usual=_splits,
     )] = None  # fmt: skip
     score: Annotated[NodeScore | None, Setting(
@@ -214,6 +260,13 @@ class NodeConfig(OwnTraining, _Views, RunConfig, NodeLoss):  # type: ignore[misc
 
     def check(self) -> None:
         """Refuse meaningless combinations on nodes."""
+        if (self.edges is None) == is_table(self.dataset):
+            raise InputError(
+                "a table of nodes and one of edges make a graph: give --dataset nodes.csv and "
+                "--edges edges.csv"
+            )
+        if self.folds is not None and self.shares != defaults(type(self))["shares"]:
+            raise InputError("folds say what the parts are: leave shares out, or folds")
         if self.anchors is not None and not self.is_baseline:
             self.loss().check_anchors()
         if self.splits is None:
@@ -252,6 +305,14 @@ class NodeConfig(OwnTraining, _Views, RunConfig, NodeLoss):  # type: ignore[misc
         """Settings of gcn and sage, if another encoder replaces them."""
         names = {*of_part(type(self), "gin")} - {"projection", "dropout"}
         return frozenset(names if is_own(self.encoder) else ())
+
+    @property
+    def table_columns(self) -> dict[str, Any]:
+        """Arguments of ``NodeSet.from_tables`` that name columns."""
+        names = "id", "label", "source", "target", "weight"
+        return {"features": self.columns, "categories": self.categories or ()} | {
+            name: getattr(self, name) for name in names
+        }
 
     @property
     def trains_each(self) -> bool:

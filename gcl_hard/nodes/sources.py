@@ -13,6 +13,7 @@ from torch import Tensor
 
 from gcl_hard.core.ids import in_order
 from gcl_hard.errors import InputError, unknown
+from gcl_hard.graphs.attributes import read_attributes
 from gcl_hard.graphs.data import is_networkx, unread_of, warn_of_unread
 from gcl_hard.graphs.parts import (
     PARTS,
@@ -77,7 +78,7 @@ def read_graph(raw: RawNodes, where: str) -> tuple[Tensor, Edges]:
             raise InputError(
                 f"{where}: features x have {len(x)} rows, and there are {part} of {n} nodes"
             )
-    return x, undirected(raw.ends, len(x), where, weight=raw.weight, once=raw.once)
+    return x, undirected(raw.ends, len(x), where, weight=raw.weight, once=raw.once, names=raw.ids)
 
 
 def from_object(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawNodes:
@@ -92,7 +93,9 @@ def from_object(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawNode
         masks: likewise, by part.
     """
     raw = _unordered(graph, x, y, masks)
-    columns = [*raw.x.columns] if hasattr(raw.x, "iloc") and hasattr(raw.x, "columns") else []
+    columns = [*raw.columns]
+    if hasattr(raw.x, "iloc") and hasattr(raw.x, "columns"):
+        columns = [*raw.x.columns]
     if columns == [*range(len(columns))]:
         columns = []  # the numbers of a DataFrame without names
     return replace(
@@ -148,8 +151,14 @@ def _features(x: Any) -> Any:
 def _from_data(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawNodes:
     from torch_geometric.data.data import BaseData
 
+    read = {*READ, *(x if _are_names(x) else ()), y if isinstance(y, str) else "y"}
+    columns: tuple[str, ...] = ()
+    if _are_names(x):
+        x, columns = _named_features(graph.to_dict(), x, graph.num_nodes)
+    if isinstance(y, str) and y not in graph:
+        raise unknown("attribute of nodes", y, graph.keys())
     x = _features(getattr(graph, "x", None) if x is None else x)
-    y = getattr(graph, "y", None) if y is None else y
+    y = getattr(graph, "y" if y is None else y, None) if y is None or isinstance(y, str) else y
     names = "edge_index", "edge_weight", "adj_t"
     ends, weight, adjacency = (getattr(graph, name, None) for name in names)
     notes: tuple[str, ...] = ()
@@ -165,11 +174,25 @@ def _from_data(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawNodes
     if all(mask is None for mask in masks.values()):
         stored = {part: getattr(graph, f"{part}_mask", None) for part in PARTS}
         masks = {part: None if m is None else _split_rows(m) for part, m in stored.items()}
-    warn_of_unread(unread_of(graph, READ), of_edges="edge_weight", stacklevel=5)
+    warn_of_unread(unread_of(graph, read), of_edges="edge_weight", stacklevel=5)
     n_nodes = None if adjacency is None else adjacency.size(0)
     if isinstance(graph, BaseData) and "num_nodes" in graph:
         n_nodes = graph.num_nodes
-    return RawNodes(x, ends, y, weight, n_nodes=n_nodes, masks=masks, notes=notes)
+    return RawNodes(x, ends, y, weight, n_nodes=n_nodes, masks=masks, columns=columns, notes=notes)
+
+
+def _are_names(x: Any) -> bool:
+    """Whether features are given by the names of attributes."""
+    return isinstance(x, list | tuple) and len(x) > 0 and all(isinstance(name, str) for name in x)
+
+
+def _named_features(
+    fields: Mapping[str, Any], names: Sequence[str], n: int
+) -> tuple[Tensor, tuple[str, ...]]:
+    """Attributes of nodes as features, numbers before words, and the names of their columns."""
+    read = read_attributes([fields], names, [n], "node", whole=True)
+    blocks = [block for block in (read.numbers, read.labels) if block is not None]
+    return torch.cat(blocks, 1), read.number_names + read.label_names
 
 
 def _split_rows(mask: Any) -> Any:
@@ -216,9 +239,15 @@ def _from_networkx(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawN
     _warn_of_order(ids, {"x": x, "y": y, **masks})
     x, y = "x" if x is None else x, "y" if y is None else y
     node_keys = {key for _, attributes in graph.nodes(data=True) for key in attributes}
-    read = {name for name in (x, y) if isinstance(name, str)}
+    named, columns = _are_names(x), tuple[str, ...]()
+    read = {name for name in (*(x if named else (x,)), y) if isinstance(name, str)}
     if absent := read - node_keys - {"x", "y"}:
         raise unknown("attribute of nodes", absent.pop(), sorted(map(str, node_keys)))
+    if named:
+        for name in x:
+            _attribute(graph, name)  # InputError where a node has none
+        fields = {name: [graph.nodes[node][name] for node in ids] for name in x}
+        x, columns = _named_features(fields, x, len(ids))
     x, y = _features(_attribute(graph, x)), _attribute(graph, y, missing=True)
     edge_keys = {key for *_, attributes in graph.edges(data=True) for key in attributes}
     unread = {str(key) for key in (node_keys - read) | (edge_keys - {"weight"})}
@@ -232,7 +261,7 @@ def _from_networkx(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawN
         )
     return RawNodes(
         x, ends.T, y, weights or None,
-        once=not graph.is_directed(), n_nodes=len(ids), masks=masks, ids=ids,
+        once=not graph.is_directed(), n_nodes=len(ids), masks=masks, ids=ids, columns=columns,
     )  # fmt: skip
 
 
@@ -241,7 +270,8 @@ def _warn_of_order(ids: Sequence[Any], parts: Mapping[str, Any]) -> None:
     arrays = [
         part
         for part, values in parts.items()
-        if not (values is None or isinstance(values, str) or hasattr(values, "iloc"))
+        if not (values is None or isinstance(values, str) or _are_names(values))
+        and not hasattr(values, "iloc")
     ]
     if arrays and [*ids] != [*range(len(ids))]:
         warnings.warn(
