@@ -29,7 +29,8 @@ venv: .venv/.installed ## make .venv and install the package with its dev and do
 	  echo ".venv holds no working Python 3.11 to 3.13; remove it (rm -r .venv) and run make again" >&2; exit 1; \
 	fi
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip
-	$(BIN)/python -m pip install --progress-bar off -e ".[dev,docs]"
+	$(if $(shell command -v uv),uv pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip \
+	  install --progress-bar off) -e ".[dev,docs]"
 	@touch $@
 
 lint: venv spell ## ruff check, ruff format --check, codespell

@@ -67,7 +67,7 @@ class NodeContrast(Draws, NodeModel):
 
     The positive of a node is itself in the other view, and with class positives every node of its
     class; its candidates are the nodes of both views. The loss is a mean over anchors: under
-    ``reduction="pairs"`` a labelled tenth of the nodes would own nearly all terms of class
+    ``reduction="pairs"`` the 10 % of nodes with labels would make up almost the whole loss of class
     positives (Cora, scl, 40 steps at γ = 0.4, two splits: 74.3 % instead of 82.2).
 
     Args:
