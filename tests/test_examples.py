@@ -17,6 +17,7 @@ SHORTER = {"link_prediction": ["--method=hscl,spacl-sup", "--epochs=3", "--seeds
 """Arguments of programs that otherwise train for longer."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
 def test_an_example_runs(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

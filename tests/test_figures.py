@@ -66,6 +66,7 @@ def test_a_figure_is_written_with_its_data(
     assert [path.with_stem("again").read_bytes() for path in files] == before
 
 
+@pytest.mark.slow
 def test_neither_a_data_set_nor_its_packages_are_needed(tmp_path: Path) -> None:
     config = GraphConfig(dataset="PROTEINS", protocol="transductive", contrast="two-view")
     runs.save(tmp_path / "results", config, epochs=EPOCHS)

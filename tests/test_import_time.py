@@ -137,6 +137,7 @@ def cora(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "domains"),
     [

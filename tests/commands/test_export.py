@@ -268,6 +268,7 @@ def test_a_file_of_an_own_encoder_is_exported_with_its_code(
     check_graphs("own.pt2", encoder, [mutag[:1], mutag[4:21]], edges=True)
 
 
+@pytest.mark.slow
 def test_a_program_of_pytorch_needs_nothing_else() -> None:
     gcl_hard.export(GIN(5, 4, layers=1), "gin.pt2", like=random_graphs(2, 5))
     code = (

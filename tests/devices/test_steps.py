@@ -78,6 +78,7 @@ def test_an_ensemble_trains_there_as_here_and_a_step_waits_for_nothing(
     assert record.count("double") == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [info, views, supervised])
 def test_launches_of_a_step_do_not_grow_with_the_models(kind: Any, mutag: GraphSet) -> None:
     few, many = (

@@ -160,6 +160,7 @@ sys.stderr.write(json.dumps(found))
 """
 
 
+@pytest.mark.slow
 def test_another_process_finds_the_same_and_files_of_the_users_own_count(tmp_path: Path) -> None:
     for name, (script, library) in VARIANTS.items():
         (tmp_path / name).mkdir()

@@ -188,6 +188,7 @@ def test_what_was_scored_before_ctrl_c_is_kept(tmp_path: Path) -> None:
     assert scored == [path]
 
 
+@pytest.mark.slow
 def test_a_scoring_worker_that_dies_is_replaced(tmp_path: Path) -> None:
     with engine(1, None, watched([]), beside=1) as workers:
         first, results = workers.submit(tasks.double, 1, remote=True), []
@@ -347,6 +348,7 @@ def test_a_worker_that_joins_with_two_threads_is_refused(tmp_path: Path) -> None
             list(driver.completed())
 
 
+@pytest.mark.slow
 def test_a_script_without_a_guard_is_told_before_a_process_is_started(tmp_path: Path) -> None:
     script = tmp_path / "mine.py"
     script.write_text(
@@ -379,6 +381,7 @@ def test_workers_of_this_machine_that_do_not_start_are_not_called_a_scheduler(
     assert "scheduler" not in message
 
 
+@pytest.mark.slow
 @linux
 def test_nobody_without_its_certificate_reaches_the_workers_of_this_machine() -> None:
     with engine(2, None, watched([])):

@@ -160,6 +160,7 @@ def test_what_its_experiment_cannot_do_is_refused_before_training(
     assert not list(Path("out").glob("*_seed*.json"))
 
 
+@pytest.mark.slow
 def test_test_folds_are_those_that_its_configuration_has(
     module: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

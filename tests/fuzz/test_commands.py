@@ -147,6 +147,7 @@ def spoilt(data: st.DataObject, results: Path) -> None:
     path.write_bytes(damaged(data, path.read_bytes()))
 
 
+@pytest.mark.slow
 @few
 @given(data=st.data())
 def test_results_of_graphs(data: st.DataObject, project: Path) -> None:

@@ -269,6 +269,7 @@ def test_torn_journals(data: st.DataObject) -> None:
             assert torn.startswith(path.read_bytes()) or path.read_bytes().startswith(torn)
 
 
+@pytest.mark.slow
 @fuzzed
 @given(data=st.data())
 def test_paths_of_studies(data: st.DataObject) -> None:

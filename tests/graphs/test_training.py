@@ -141,6 +141,7 @@ MANY = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_what_is_finished_already_changes_no_number(tmp_path: Path) -> None:
     """Groups are cut from all that the command plans, and an unfinished one is trained whole."""
     fresh = command(tmp_path, *MANY, "--ensemble-size=4")

@@ -168,6 +168,7 @@ def same(a: Molecules, b: Molecules) -> bool:
     )
 
 
+@pytest.mark.slow
 def test_the_cache_several_processes_and_chunks_give_the_same_set(
     monkeypatch: pytest.MonkeyPatch, cache: Path
 ) -> None:

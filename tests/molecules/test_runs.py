@@ -446,6 +446,7 @@ def rank(alike: list[float], drawn: int, other: int) -> int:
     return sum((-a, k) < key for k, a in enumerate(alike) if k != drawn)
 
 
+@pytest.mark.slow
 def test_the_supervised_head_beats_the_mean_where_there_is_something_to_learn(
     tmp_path: Path,
 ) -> None:
