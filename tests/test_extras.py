@@ -33,7 +33,6 @@ ALONE = {
     "graphs_bench": "graphs,bench", "images_bench": "images,bench",
 }  # fmt: skip
 """By script of tests/extras: the extras that it is to run with, and nothing else."""
-LATER = {"cluster", "molecules", "timm", "postgres", "graphs_bench", "images_bench"}
 
 
 def extras_in(text: str) -> set[str]:
@@ -139,10 +138,8 @@ def test_all_is_every_extra_but_the_compiled_one_and_dev_has_it() -> None:
     assert packages(EXTRAS["all"]) < packages(EXTRAS["dev"])
 
 
-@pytest.mark.parametrize(
-    "script",
-    [pytest.param(script, marks=pytest.mark.slow if script in LATER else ()) for script in ALONE],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("script", ALONE)
 def test_an_extra_is_enough_for_what_it_is_for(script: str, tmp_path: Path) -> None:
     """In a process that finds PyTorch, NumPy and what the extra brings, and nothing else."""
     packages, work = tmp_path / "packages", tmp_path / "work"
