@@ -15,6 +15,7 @@ from gcl_hard.experiments.presets import domain_of_table
 from gcl_hard.experiments.settings import Domain
 from gcl_hard.files.io import expanded
 
+TABLES = (".csv", ".tsv", ".parquet")
 DEFAULT: Domain = "graphs"
 """The domain where nothing says another."""
 SUFFIX = re.compile(r"\.(npz|tar|tar\.gz|tgz)$", re.IGNORECASE)
@@ -63,8 +64,8 @@ def named_paths(stated: Mapping[str, Any]) -> dict[str, Any]:
 
 def _takes_paths(names: Sequence[str], domain: str | None) -> bool:
     """Whether a command's data sets may be paths; a domain may read its names itself."""
-    if domain is not None and not _from_paths(import_domain(domain)):
-        return False
+    if domain is not None:
+        return _from_paths(import_domain(domain))
     return all(_from_paths(owner) for name in names for owner in _owners(name))
 
 
@@ -83,15 +84,16 @@ def _answers(function: str, *arguments: Any) -> dict[Domain, Any]:
 
 
 def _owners(name: str, data_dir: Path | None = None) -> list[Domain]:
-    """The domains that have a data set of a name."""
-    answers = _answers("has_dataset", name, data_dir)
-    return [domain for domain, is_known in answers.items() if is_known]
+    """The domains that have a data set of a name: by its content, else by the name alone."""
+    answers = (_answers(function, name, data_dir) for function in ("recognises", "has_dataset"))
+    owners = ([domain for domain, owns in each.items() if owns] for each in answers)
+    return next(filter(None, owners), [])
 
 
 def _is_here(name: str) -> bool:
     """Whether a file or folder of the working directory has this name, and no other set."""
     path = Path(name)
-    if path.suffix.casefold() == ".npz":
+    if path.suffix.casefold() in (".npz", *TABLES):
         return path.is_file()
     return path.is_dir() and not _is_available(name)
 
@@ -189,5 +191,7 @@ def _domain(name: str, data_dir: Path | None) -> Domain:
             f"dataset {name!r} is the name of several, of {' and of '.join(domains)}: say which "
             f"by --domain {' or --domain '.join(domains)}"
         )
+    if not domains and name.casefold().endswith(TABLES):
+        raise InputError(f"{name} is a table, and may hold anything: say what by --domain links")
     near = [domain for domain, is_near in _answers("is_misspelt", name).items() if is_near]
     return next(iter(domains or near), DEFAULT)

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, NoReturn, get_args, get_origin, get_
 
 from gcl_hard.commands.datasets import domain_of, named_paths
 from gcl_hard.errors import InputError, nearest, without_password
-from gcl_hard.experiments.domains import CONFIGS
+from gcl_hard.experiments.domains import CONFIGS, namespace
 from gcl_hard.experiments.settings import Domain, RunConfig, flag, known
 from gcl_hard.experiments.values import BadValueError, members, reader, unknown_setting
 from gcl_hard.files.io import public_path
@@ -173,7 +173,7 @@ class Parser(RaisingParser):
             more |= {"nargs": "?", "const": True}
             if self._get_positional_actions():  # which may follow
                 more = {"action": "store_true"}
-        short = ["-o"] * (name == "output")
+        short = {"output": ["-o"], "k": ["-k"]}.get(name, [])
         group.add_argument(*short, f"--{flag(name)}", help=text.replace("%", "%%"), **more)
 
     def add_options(
@@ -303,11 +303,17 @@ def print_config(values: Mapping[str, Any]) -> NoReturn:
 
 
 def data_named(arguments: Sequence[str]) -> dict[str, Any]:
-    """What names the data in a command line, or else in its YAML files."""
+    """What names the data in a command line, or else in its YAML files.
+
+    A setting that a domain has among its ``marks`` names the domain.
+    """
     names: dict[str, Any] = {
         "domain": str, "table": str, "dataset": tuple[str, ...], "data_dir": Path,
     }  # fmt: skip
-    readers = {name: reader(kind | None) for name, kind in names.items()}
+    marks = {name: domain for domain in CONFIGS for name in getattr(namespace(domain), "marks", ())}
+    readers = {
+        name: reader(kind | None) for name, kind in (names | dict.fromkeys(marks, str)).items()
+    }
     parser = RaisingParser(add_help=False)
     parser.add_argument("--config", action="append", default=[])
     for name, read in readers.items():
@@ -319,7 +325,9 @@ def data_named(arguments: Sequence[str]) -> dict[str, Any]:
         for content in files if isinstance(content, dict)
         for name, value in content.items() if name in readers
     }  # fmt: skip
-    return {name: value for name, value in (named | typed).items() if value is not None}
+    named = {name: value for name, value in (named | typed).items() if value is not None}
+    marked = [domain for name, domain in marks.items() if named.pop(name, None) is not None]
+    return {"domain": marked[0], **named} if marked else named
 
 
 def read_settings(

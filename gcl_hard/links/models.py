@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import torch
 from torch import Tensor, nn
 
 from gcl_hard.core.seeds import Draws, Generators
-from gcl_hard.errors import InputError, check_at_least, check_number, unknown
-from gcl_hard.links.data import LinkSet, Queries
+from gcl_hard.errors import InputError, check_at_least, check_number, check_option
+from gcl_hard.links.data import COLUMNS, Facts, LinkSet, Missing, Queries
 from gcl_hard.losses.loss import ContrastiveLoss
 from gcl_hard.models import evaluating, loss_of
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 ELEMENTS = 2**24
 """Numbers of a tensor of queries × candidates × width."""
+ANSWERS = 2**18
+"""Answers of a block whose scores are compared at a time, of as many queries as ELEMENTS allow."""
 CLOSE = 2**18
 """Numbers of candidates, times their width, that are compared in double precision at a time."""
 
@@ -528,6 +530,10 @@ class LinkContrast(Draws, nn.Module):
         Raises:
             InputError: for a query of what the model does not have.
         """
+        self._check_known(queries)
+        return scores_of(self.scorer, queries)
+
+    def _check_known(self, queries: Queries) -> None:
         n_entities, n_relations = self._links.n_entities, self._links.n_relations
         known = (queries.entity >= 0) & (queries.entity < n_entities)
         known &= (queries.relation >= 0) & (queries.relation < 2 * n_relations)
@@ -536,13 +542,91 @@ class LinkContrast(Draws, nn.Module):
                 f"query {int(known.long().argmin())} is not of the model's {n_entities:,} entities "
                 f"and 2 × {n_relations:,} relations"
             )
-        return scores_of(self.scorer, queries)
+
+    @property
+    def links(self) -> LinkSet:
+        """The set that the model was made of."""
+        return self._links
+
+    def best(
+        self, facts: Tensor, missing: Missing, *, k: int = 10, known: Facts | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """The k best answers to many questions, by number, in memory for a block of scores.
+
+        Relations are ordered by the mean of the scores of both questions of a fact.
+
+        Args:
+            facts: int64 [n, 3], heads, relations and tails; the missing column is not read.
+            missing: ``head``, ``relation`` or ``tail``.
+            k: answers, at least 1.
+            known: answers that are left out, such as ``links.known(missing)``.
+
+        Returns:
+            Numbers of entities or relations, int64, and scores, float, [n, k] each or as many
+            columns as there are answers, the best first; −∞ where known facts leave no more.
+
+        Raises:
+            InputError: for a number that the model does not have.
+
+        Example:
+            >>> links = LinkSet.from_triples([("a", "r", "b"), ("b", "r", "c")])
+            >>> model = LinkContrast(DistMult(3, 1, dim=4), links)
+            >>> answers, scores = model.best(links.train, "tail", k=2, known=links.known("tail"))
+            >>> answers.shape, sorted(answers[0].tolist())
+            (torch.Size([2, 2]), [0, 2])
+        """
+        check_at_least("k", k, 1)
+        column = get_args(Missing).index(check_option("missing", missing, get_args(Missing)))
+        device = next((weight.device for weight in self.parameters()), facts.device)
+        facts, n = facts.to(device).clone(), self._links.n_relations
+        facts[:, column] = 0
+        head, relation, tail = facts.unbind(1)
+        if missing == "head":
+            head, relation, tail = tail, relation + n, head
+        asked = Queries(head, relation, tail)
+        self._check_known(asked)
+        self._check_known(asked._replace(entity=tail))
+        keys, number, width = self._links.key(asked), self._links.n_entities, 1
+        if missing == "relation":
+            keys, number = head * self._links.n_entities + tail, n
+            width = self.scorer.relations.weight.shape[1]
+        known = (known or Facts.of(keys[:0], keys[:0])).to(device)
+        size = max(1, ELEMENTS // (min(number, ANSWERS) * width))
+        with evaluating(self.scorer), self.scorer.encoding():
+            entities = None if missing == "relation" else self.scorer.candidates()
+
+            def scores(queries: Queries, begin: int, end: int) -> Tensor:
+                if entities is None:
+                    return self._relation_scores(queries, torch.arange(begin, end, device=device))
+                query = self.scorer.query(queries.entity, queries.relation)
+                return self.scorer.compare(query, entities[begin:end])
+
+            parts = [
+                _best(partial(scores, queries), known.pairs(part), number, k)
+                for queries, part in zip(asked.split(size), keys.split(size), strict=False)
+            ]
+        if not parts:
+            return facts.new_empty(0, min(k, number)), torch.empty(0, min(k, number))
+        ids, values = zip(*parts, strict=True)
+        return torch.cat(ids), torch.cat(values)
+
+    def _relation_scores(self, pairs: Queries, relations: Tensor) -> Tensor:
+        """Means of the scores of both questions of facts, [B, C], for pairs of head and tail."""
+        number, n = len(relations), self._links.n_relations
+
+        def scores(entity: Tensor, asked: Tensor, answer: Tensor) -> Tensor:
+            query = self.scorer.query(entity.repeat_interleave(number), asked.repeat(len(entity)))
+            answers = self.scorer.candidates(answer.repeat_interleave(number))
+            return self.scorer.pairwise(query, answers).view(-1, number)
+
+        forward = scores(pairs.entity, relations, pairs.answer)
+        return (forward + scores(pairs.answer, relations + n, pairs.entity)) / 2
 
     def predict(
         self,
-        links: LinkSet,
+        links: LinkSet | None,
         head: str | None,
-        relation: str,
+        relation: str | None,
         tail: str | None = None,
         *,
         k: int = 10,
@@ -551,11 +635,12 @@ class LinkContrast(Draws, nn.Module):
         """The k best answers to a question, by name.
 
         Args:
-            links: the set that the model was made of, or another with the same names in the same
-                order, whatever its facts.
+            links: another set than the model was made of, with the same names in the same order,
+                whose facts are those known; None for its own.
             head: name of the head, or None to ask for it.
-            relation: name of the relation.
-            tail: name of the tail, where heads are asked for.
+            relation: name of the relation, likewise; relations are ordered by the mean of the
+                scores of both questions.
+            tail: name of the tail, likewise.
             k: answers.
             filtered: whether answers known from training are left out.
 
@@ -563,8 +648,8 @@ class LinkContrast(Draws, nn.Module):
             Names and scores, the best first.
 
         Raises:
-            InputError: for a name that the model does not have, a set with other names, or where
-                not one end is given.
+            InputError: for a name that the model does not have, with the nearest ones, a set with
+                other names, or where not two of the three are given.
 
         Example:
             >>> links = LinkSet.from_triples([("a", "r", "b"), ("b", "r", "c")])
@@ -572,27 +657,54 @@ class LinkContrast(Draws, nn.Module):
             >>> sorted(name for name, _ in model.predict(links, "a", "r"))
             ['a', 'c']
         """
-        if (head is None) == (tail is None):
-            raise InputError("give the head or the tail: the other one is what is asked for")
-        check_at_least("k", k, 1)
+        links = self.links if links is None else links
+        named = {"head": head, "relation": relation, "tail": tail}
+        if [*named.values()].count(None) != 1:
+            raise InputError(
+                "give two of head, relation and tail: the third one is what is asked for"
+            )
         self.check_data(links)
-        names = links.entities
-        entity = _index("entity", tail if head is None else head, names)
-        r = _index("relation", relation, links.relations)
-        r += 0 if tail is None else links.n_relations
-        device = next((weight.device for weight in self.parameters()), links.train.device)
-        asked = Queries(*(torch.tensor([index], device=device) for index in (entity, r, 0)))
-        scores = self.scores(asked)[0].cpu()
-        if filtered:
-            facts = links.training_facts
-            _, known = facts.pairs(links.key(asked).to(facts.keys.device))
-            scores[known.cpu()] = -torch.inf
-        best = scores.topk(min(k, len(names)))
+        missing = cast("Missing", next(key for key, name in named.items() if name is None))
+        fact = torch.zeros(1, 3, dtype=torch.int64)
+        for column, (kind, name) in enumerate(zip(COLUMNS, named.values(), strict=True)):
+            if name is not None:
+                fact[:, column] = links.numbers(kind, [name])
+        known = links.known(missing) if filtered else None
+        ids, scores = self.best(fact, missing, k=k, known=known)
+        names = links.relations if missing == "relation" else links.entities
         return [
-            (names[i], value)
-            for value, i in zip(best.values.tolist(), best.indices.tolist(), strict=True)
-            if value > -torch.inf
+            (names[i], score)
+            for i, score in zip(ids[0].tolist(), scores[0].tolist(), strict=True)
+            if score > -math.inf
         ]
+
+
+def _best(
+    scores: Callable[[int, int], Tensor], known: tuple[Tensor, Tensor], number: int, k: int
+) -> tuple[Tensor, Tensor]:
+    """Numbers and values of the k highest scores of each row, from blocks of columns.
+
+    Args:
+        scores: scores with the columns from a first to before a last one.
+        known: rows and columns of those that are left out.
+        number: of columns.
+        k: how many.
+    """
+    best: tuple[Tensor, Tensor] | None = None
+    rows, columns = known
+    for begin in range(0, number, ANSWERS):
+        block = scores(begin, min(begin + ANSWERS, number))
+        inside = (columns >= begin) & (columns < begin + ANSWERS)
+        block[rows[inside], columns[inside] - begin] = -math.inf
+        values, ids = block.topk(min(k, block.shape[1]))
+        ids += begin
+        if best is not None:
+            values, ids = torch.cat([best[1], values], 1), torch.cat([best[0], ids], 1)
+            values, order = values.topk(min(k, values.shape[1]))
+            ids = ids.gather(1, order)
+        best = ids, values
+    assert best is not None
+    return best
 
 
 def check_scorer(scorer: Any, links: LinkSet) -> None:
@@ -673,9 +785,3 @@ class Entities:
             close = level.masked_fill(close < answers, -math.inf)
         scores[asked[rows], columns] = close.to(scores.dtype)
         return scores
-
-
-def _index(kind: str, name: str | None, names: tuple[str, ...]) -> int:
-    if name is None or name not in names:
-        raise unknown(kind, str(name), names[:20])
-    return names.index(name)

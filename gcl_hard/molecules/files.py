@@ -256,7 +256,8 @@ def _columns(
     if (smiles or usual) not in columns:
         raise InputError(
             f"{path} has no column {smiles or ' or '.join(SMILES)} of SMILES, it has "
-            f"{', '.join(columns)}: name it by smiles (--smiles COLUMN)"
+            f"{', '.join(columns)}: name it by smiles (--smiles COLUMN), or say by --domain what "
+            f"else the table holds"
         )
     special = {} if unlabelled else {name: by_name[name] for name in SPECIAL if name in by_name}
     named = [*(targets or ()), *([ids] if ids else ())]
