@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from heapq import nlargest
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
@@ -188,12 +189,14 @@ class LinkSet:
         for part, other in combinations(PARTS, 2):
             both, first, second = np.intersect1d(keys[part], keys[other], return_indices=True)
             if len(both):
-                header = " (the first line of both: a header line?)"
+                header = (
+                    " (the first of both: a header line?)" if first[0] == second[0] == 0 else ""
+                )
                 h, r, t = self.part(part)[int(first[0])].tolist()
                 fact = f"{self.entities[h]} {self.relations[r]} {self.entities[t]}"
                 raise InputError(
                     f"{self.name}: {len(both):,} facts of {part} are in {other} as well, such as "
-                    f"{fact}{header * (first[0] == second[0] == 0)}: a fact belongs to one part"
+                    f"{fact}{header}: a fact belongs to one part"
                 )
 
     def __repr__(self) -> str:
@@ -491,11 +494,9 @@ class LinkSet:
 
     def has(self, facts: Tensor) -> Tensor:
         """Whether facts, int64 [n, 3], are in one of the parts, bool [n]."""
-        keys = (_keys(self.part(part).cpu(), self.n_entities, self.n_relations) for part in PARTS)
-        known = np.concatenate([*keys])
-        return torch.from_numpy(
-            np.isin(_keys(facts.cpu(), self.n_entities, self.n_relations), known)
-        )
+        sizes = self.n_entities, self.n_relations
+        known = [_keys(self.part(part).cpu(), *sizes) for part in PARTS]
+        return torch.from_numpy(np.isin(_keys(facts.cpu(), *sizes), np.concatenate(known)))
 
     def numbers(self, kind: str, names: Iterable[str]) -> Tensor:
         """Numbers of entities or relations by their names, int64 [n].
@@ -578,7 +579,14 @@ def _numbers(names: Names | None, needed: set[str], kind: str) -> dict[str, int]
 
 
 def _with_nearest(name: str, names: Iterable[str]) -> str:
-    close = nearest(name, names)
+    """A name, and those nearest to it among the ones that share most pairs of letters with it."""
+
+    def pairs(word: str) -> set[str]:
+        return {word[i : i + 2] for i in range(len(word) - 1)}
+
+    letters = pairs(name.casefold())
+    shared = nlargest(200, names, key=lambda other: len(letters & pairs(other.casefold())))
+    close = nearest(name, shared)
     return f"{name!r}" + (f" (did you mean {' or '.join(map(repr, close))}?)" if close else "")
 
 
