@@ -24,12 +24,13 @@ from gcl_hard.files.io import atomic_write, check_writable
 
 if TYPE_CHECKING:
     from gcl_hard.links import LinkContrast, LinkSet
+    from gcl_hard.links.data import Missing
 
 OUTPUT = "predictions.csv"
 """The file that the command writes if none is named."""
 SUFFIXES = (".csv", ".parquet")
-COLUMNS = ("head", "relation", "tail")
-FIELDS = ("query", *COLUMNS, "missing", "rank", "score")
+COLUMNS: tuple[Missing, ...] = ("head", "relation", "tail")
+FIELDS = ("query", *COLUMNS, "missing", "rank", "score", "known")
 QUESTIONS = 4096
 """Questions whose answers are held and written at a time."""
 Rows = list[tuple[Any, ...]]
@@ -98,14 +99,13 @@ def predict(
     scorer: EncoderMaker | str | None = None,
     trust: bool = False,
     device: str = "auto",
-    threads: int | None = None,
     force: bool = False,
 ) -> Path:
     """Write the best answers to many questions, of which each lacks a head, relation or tail.
 
     The columns are ``query``, the number of the question from 1, ``head``, ``relation`` and
-    ``tail`` with the answer in its place, ``missing``, ``rank`` and ``score``; with ``known`` also
-    whether the fact is known. Scores compare the answers to one question.
+    ``tail`` with the answer in its place, ``missing``, ``rank``, ``score``, which compares the
+    answers to one question, and ``known``.
 
     Args:
         model: NAME.pt or NAME.safetensors, as of :func:`gcl_hard.load_links_model`.
@@ -113,13 +113,12 @@ def predict(
             row is empty, or which lacks one of the three columns.
         output: NAME.csv, or NAME.parquet (extra parquet).
         k: answers to each question.
-        known: whether known facts, those of all parts, are among the answers, marked.
-        columns: columns of heads, relations and tails; those called so if None.
+        known: whether facts that are known, of any part, are among the answers.
+        columns: columns of heads, relations and tails, if they are not called so.
         scorer: your own, as it was given when it was trained, or ``module:Name`` of it; not needed
             for ours.
         trust: as of :func:`gcl_hard.load_encoder`.
         device: auto, cpu, cuda or cuda:N.
-        threads: CPU threads; those of PyTorch if None.
         force: whether a file that is there is replaced.
 
     Returns:
@@ -140,8 +139,6 @@ def predict(
         raise InputError(f"{path} is there: give another name, or force=True (--force)")
     check_writable(path.absolute().parent)
     check_at_least("k", k, 1)
-    if threads is not None:
-        torch.set_num_threads(threads)
     made_by = named_object(scorer, "scorer") if isinstance(scorer, str) else scorer
     trained = load_links_model(model, made_by, trust=trust)
     asked = read_questions(queries, columns)
@@ -149,7 +146,7 @@ def predict(
     with (
         bar_of("predicting", " questions", len(asked)) as bar,
         atomic_write(path) as file,
-        _WRITERS[path.suffix](file, [*FIELDS, *["known"] * known]) as write,
+        _WRITERS[path.suffix](file) as write,
     ):
         for rows in _answered(trained, asked, k, known):
             write(rows)
@@ -163,60 +160,52 @@ def _answered(
     """Rows of the answers to some questions at a time, in their order."""
     from gcl_hard.links import PARTS
 
-    links = model.links
-    missing = [COLUMNS[question.index("")] for question in asked]
-    facts = torch.zeros(len(asked), 3, dtype=torch.int64)
-    for column, kind in enumerate(("entities", "relations", "entities")):
-        stated = [i for i, question in enumerate(asked) if question[column]]
-        facts[stated, column] = links.numbers(kind, [asked[i][column] for i in stated])
+    links, facts = model.links, model.links.numbered(asked)
+    kinds = (facts == -1).long().argmax(1)
     left_out: dict[Any, Any] = {
-        name: None if known else links.known(name, PARTS) for name in dict.fromkeys(missing)
+        kind: None if known else links.known(COLUMNS[kind], PARTS) for kind in set(kinds.tolist())
     }
-    for begin in range(0, len(asked), QUESTIONS):
+    for numbers in torch.arange(len(asked)).split(QUESTIONS):
         rows: Rows = []
-        for name, answers in left_out.items():
-            column, here = COLUMNS.index(name), range(begin, min(begin + QUESTIONS, len(asked)))
-            number = [i for i in here if missing[i] == name]
-            ids, scores = (
-                found.cpu() for found in model.best(facts[number], name, k=k, known=answers)
-            )
-            names = links.relations if name == "relation" else links.entities
-            given = facts[number].repeat_interleave(ids.shape[1], 0)
-            given[:, column] = ids.reshape(-1)
-            marks = links.has(given).view_as(ids).tolist() if known else ids.tolist()
-            for i, *answered in zip(number, ids.tolist(), scores.tolist(), marks, strict=True):
-                for rank, (answer, score, mark) in enumerate(zip(*answered, strict=True), 1):
-                    if score > -math.inf:
-                        fact = [*asked[i]]
-                        fact[column] = names[answer]
-                        rows.append((i + 1, *fact, name, rank, score, *[mark] * known))
+        for kind, answers in left_out.items():
+            of_kind = numbers[kinds[numbers] == kind]
+            best = model.best(facts[of_kind], COLUMNS[kind], k=k, known=answers)
+            ids, scores = (part.cpu() for part in best)
+            row, rank = (scores > -math.inf).nonzero(as_tuple=True)
+            filled = facts[of_kind[row]]
+            filled[:, kind] = ids[row, rank]
+            is_known = links.has(filled).tolist() if known else [False] * len(filled)
+            each = zip(of_kind[row].tolist(), filled.tolist(), rank.tolist(),
+                       scores[row, rank].numpy(), is_known, strict=True)  # fmt: skip
+            rows += (
+                (i + 1, links.entities[h], links.relations[r], links.entities[t], COLUMNS[kind],
+                 place + 1, score, mark)
+                for i, (h, r, t), place, score, mark in each
+            )  # fmt: skip
         yield sorted(rows, key=itemgetter(0))
 
 
 @contextmanager
-def _csv(file: BinaryIO, columns: Sequence[str]) -> Iterator[Callable[[Rows], Any]]:
+def _csv(file: BinaryIO) -> Iterator[Callable[[Rows], Any]]:
     text = io.TextIOWrapper(
         file, encoding="utf-8", errors="backslashreplace", newline="", write_through=True
     )
     lines = csv.writer(text)
-    lines.writerow(columns)
-    at = columns.index("score")
-    yield lambda rows: lines.writerows(
-        [*row[:at], f"{row[at]:.7g}", *row[at + 1 :]] for row in rows
-    )
+    lines.writerow(FIELDS)
+    yield lines.writerows
     text.detach()
 
 
 @contextmanager
-def _parquet(file: BinaryIO, columns: Sequence[str]) -> Iterator[Callable[[Rows], Any]]:
+def _parquet(file: BinaryIO) -> Iterator[Callable[[Rows], Any]]:
     import pyarrow as pa
     from pyarrow import parquet
 
     kinds = {"query": pa.int64(), "rank": pa.int64(), "score": pa.float32(), "known": pa.bool_()}
-    schema = pa.schema([(name, kinds.get(name, pa.string())) for name in columns])
+    schema = pa.schema([(name, kinds.get(name, pa.string())) for name in FIELDS])
     with parquet.ParquetWriter(file, schema) as writer:
         yield lambda rows: writer.write_table(
-            pa.table([*zip(*rows, strict=True)] if rows else [[]] * len(columns), schema=schema)
+            pa.table([*zip(*rows, strict=True)] or [[]] * len(FIELDS), schema=schema)
         )
 
 

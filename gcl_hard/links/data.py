@@ -9,7 +9,7 @@ from functools import cached_property
 from heapq import nlargest
 from itertools import combinations
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 import torch
@@ -28,8 +28,7 @@ from gcl_hard.links.tables import Columns, Triple, read_facts
 Names = Sequence[str] | Mapping[str, int] | Mapping[int, str]
 Missing = Literal["head", "relation", "tail"]
 """What a question asks for."""
-COLUMNS = ("entities", "relations", "entities")
-"""What the columns of facts are numbers of."""
+MISSING: tuple[Missing, ...] = get_args(Missing)
 KINDS = ("1_1", "1_n", "n_1", "n_n")
 """Kinds of relations: one or many entities that ask, one or many that answer."""
 APART = ("train_mask", "val_mask", "test_mask", "train_edge_index", "test_edge_index")
@@ -498,37 +497,41 @@ class LinkSet:
         known = [_keys(self.part(part).cpu(), *sizes) for part in PARTS]
         return torch.from_numpy(np.isin(_keys(facts.cpu(), *sizes), np.concatenate(known)))
 
-    def numbers(self, kind: str, names: Iterable[str]) -> Tensor:
-        """Numbers of entities or relations by their names, int64 [n].
+    def numbered(self, triples: Sequence[Sequence[str | None]]) -> Tensor:
+        """Triples of names by their numbers, int64 [n, 3].
 
         Args:
-            kind: ``entities`` or ``relations``.
-            names: some of them.
+            triples: names of a head, a relation and a tail; −1 stands for None, or an empty one.
 
         Raises:
             InputError: for a name that the set does not have; offers the nearest.
 
         Example:
             >>> links = LinkSet.from_triples([("Müller", "buys", "tent")])
-            >>> links.numbers("entities", ["tent"])
-            tensor([1])
-            >>> links.numbers("entities", ["Mueller"])
+            >>> links.numbered([("Müller", "buys", None)])
+            tensor([[ 0,  0, -1]])
+            >>> links.numbered([("Mueller", "buys", None)])
             Traceback (most recent call last):
             ...
             gcl_hard.errors.InputError: unknown entities: 'Mueller' (did you mean 'Müller'?)
         """
-        numbers, names = self._numbers_by_name[kind], [*names]
-        if lacking := [*dict.fromkeys(name for name in names if name not in numbers)]:
-            shown = "; ".join(_with_nearest(name, numbers) for name in lacking[:3])
-            more = f"; and {len(lacking) - 3:,} more" if len(lacking) > 3 else ""
-            raise InputError(f"unknown {kind}: {shown}{more}")
-        return torch.tensor([numbers[name] for name in names], dtype=torch.int64)
+        columns = []
+        for column, kind in enumerate(("entities", "relations", "entities")):
+            numbers = self._numbers_by_name[kind]
+            names = [triple[column] or "" for triple in triples]
+            if lacking := [*dict.fromkeys(name for name in names if name not in numbers)]:
+                shown = "; ".join(_with_nearest(name, numbers) for name in lacking[:3])
+                more = f"; and {len(lacking) - 3:,} more" if len(lacking) > 3 else ""
+                raise InputError(f"unknown {kind}: {shown}{more}")
+            columns.append(torch.tensor([numbers[name] for name in names], dtype=torch.int64))
+        return torch.stack(columns, 1)
 
     @cached_property
     def _numbers_by_name(self) -> dict[str, dict[str, int]]:
+        kinds = {"entities": self.entities, "relations": self.relations}
         return {
-            kind: {name: i for i, name in enumerate(getattr(self, kind))}
-            for kind in dict.fromkeys(COLUMNS)
+            kind: {"": -1, **{name: i for i, name in enumerate(names)}}
+            for kind, names in kinds.items()
         }
 
     @cached_property

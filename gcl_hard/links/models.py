@@ -7,15 +7,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Literal, cast, get_args
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from gcl_hard.core.seeds import Draws, Generators
-from gcl_hard.errors import InputError, check_at_least, check_number, check_option
-from gcl_hard.links.data import COLUMNS, Facts, LinkSet, Missing, Queries
+from gcl_hard.errors import InputError, check_at_least, check_number
+from gcl_hard.links.data import MISSING, Facts, LinkSet, Missing, Queries
 from gcl_hard.losses.loss import ContrastiveLoss
 from gcl_hard.models import evaluating, loss_of
 
@@ -576,51 +576,50 @@ class LinkContrast(Draws, nn.Module):
             (torch.Size([2, 2]), [0, 2])
         """
         check_at_least("k", k, 1)
-        column = get_args(Missing).index(check_option("missing", missing, get_args(Missing)))
         device = next((weight.device for weight in self.parameters()), facts.device)
-        facts, n = facts.to(device).clone(), self._links.n_relations
-        facts[:, column] = 0
-        head, relation, tail = facts.unbind(1)
-        if missing == "head":
-            head, relation, tail = tail, relation + n, head
-        asked = Queries(head, relation, tail)
-        self._check_known(asked)
-        self._check_known(asked._replace(entity=tail))
-        keys, number, width = self._links.key(asked), self._links.n_entities, 1
+        facts = facts.to(device).clone()
+        facts[:, MISSING.index(missing)] = 0
+        ends = facts[:, [0, 2]].T.reshape(-1)
+        self._check_known(Queries(ends, facts[:, 1].repeat(2), ends))
+        number, width = self._links.n_entities, 1
         if missing == "relation":
-            keys, number = head * self._links.n_entities + tail, n
-            width = self.scorer.relations.weight.shape[1]
-        known = (known or Facts.of(keys[:0], keys[:0])).to(device)
+            number, width = self._links.n_relations, self.scorer.relations.weight.shape[1]
         size = max(1, ELEMENTS // (min(number, ANSWERS) * width))
         with evaluating(self.scorer), self.scorer.encoding():
-            entities = None if missing == "relation" else self.scorer.candidates()
-
-            def scores(queries: Queries, begin: int, end: int) -> Tensor:
-                if entities is None:
-                    return self._relation_scores(queries, torch.arange(begin, end, device=device))
-                query = self.scorer.query(queries.entity, queries.relation)
-                return self.scorer.compare(query, entities[begin:end])
-
             parts = [
-                _best(partial(scores, queries), known.pairs(part), number, k)
-                for queries, part in zip(asked.split(size), keys.split(size), strict=False)
+                _highest(*self._scores_in_blocks(part, missing, known), number, k)
+                for part in facts.split(size)
             ]
-        if not parts:
-            return facts.new_empty(0, min(k, number)), torch.empty(0, min(k, number))
-        ids, values = zip(*parts, strict=True)
-        return torch.cat(ids), torch.cat(values)
+        return torch.cat([ids for ids, _ in parts]), torch.cat([values for _, values in parts])
 
-    def _relation_scores(self, pairs: Queries, relations: Tensor) -> Tensor:
-        """Means of the scores of both questions of facts, [B, C], for pairs of head and tail."""
-        number, n = len(relations), self._links.n_relations
+    def _scores_in_blocks(
+        self, facts: Tensor, missing: Missing, known: Facts | None
+    ) -> tuple[Callable[[int, int], Tensor], tuple[Tensor, Tensor]]:
+        """Scores of the answers from a first to before a last one; and those that are known."""
+        (head, relation, tail), links, scorer = facts.unbind(1), self._links, self.scorer
+        n, entities = links.n_relations, scorer.candidates()
+        entity, asked = (tail, relation + n) if missing == "head" else (head, relation)
+        key = head * links.n_entities + tail
+        if missing != "relation":
+            key = links.key(Queries(entity, asked, tail))
+        answers = (key[:0], key[:0]) if known is None else known.to(facts.device).pairs(key)
+        query = scorer.query(entity, asked)
 
-        def scores(entity: Tensor, asked: Tensor, answer: Tensor) -> Tensor:
-            query = self.scorer.query(entity.repeat_interleave(number), asked.repeat(len(entity)))
-            answers = self.scorer.candidates(answer.repeat_interleave(number))
-            return self.scorer.pairwise(query, answers).view(-1, number)
+        def compared(begin: int, end: int) -> Tensor:
+            return scorer.compare(query, entities[begin:end])
 
-        forward = scores(pairs.entity, relations, pairs.answer)
-        return (forward + scores(pairs.answer, relations + n, pairs.entity)) / 2
+        def of_relations(begin: int, end: int) -> Tensor:
+            kinds, n_kinds = torch.arange(begin, end, device=facts.device), end - begin
+            scores = [
+                scorer.pairwise(
+                    scorer.query(one.repeat_interleave(n_kinds), of.repeat(len(facts))),
+                    entities[other].repeat_interleave(n_kinds, 0),
+                )
+                for one, of, other in ((head, kinds, tail), (tail, kinds + n, head))
+            ]
+            return (scores[0] + scores[1]).view(-1, n_kinds) / 2
+
+        return of_relations if missing == "relation" else compared, answers
 
     def predict(
         self,
@@ -657,54 +656,40 @@ class LinkContrast(Draws, nn.Module):
             >>> sorted(name for name, _ in model.predict(links, "a", "r"))
             ['a', 'c']
         """
-        links = self.links if links is None else links
-        named = {"head": head, "relation": relation, "tail": tail}
-        if [*named.values()].count(None) != 1:
-            raise InputError(
-                "give two of head, relation and tail: the third one is what is asked for"
-            )
+        links, named = self.links if links is None else links, (head, relation, tail)
+        if named.count(None) != 1:
+            raise InputError("give two of head, relation and tail: the third is what is asked for")
         self.check_data(links)
-        missing = cast("Missing", next(key for key, name in named.items() if name is None))
-        fact = torch.zeros(1, 3, dtype=torch.int64)
-        for column, (kind, name) in enumerate(zip(COLUMNS, named.values(), strict=True)):
-            if name is not None:
-                fact[:, column] = links.numbers(kind, [name])
+        missing = MISSING[named.index(None)]
         known = links.known(missing) if filtered else None
-        ids, scores = self.best(fact, missing, k=k, known=known)
+        ids, scores = self.best(links.numbered([named]), missing, k=k, known=known)
         names = links.relations if missing == "relation" else links.entities
-        return [
-            (names[i], score)
-            for i, score in zip(ids[0].tolist(), scores[0].tolist(), strict=True)
-            if score > -math.inf
-        ]
+        best = zip(ids[0].tolist(), scores[0].tolist(), strict=True)
+        return [(names[i], score) for i, score in best if score > -math.inf]
 
 
-def _best(
-    scores: Callable[[int, int], Tensor], known: tuple[Tensor, Tensor], number: int, k: int
+def _highest(
+    scores: Callable[[int, int], Tensor], left_out: tuple[Tensor, Tensor], number: int, k: int
 ) -> tuple[Tensor, Tensor]:
-    """Numbers and values of the k highest scores of each row, from blocks of columns.
+    """Columns and values of the k highest scores of each row, from blocks of columns.
 
     Args:
         scores: scores with the columns from a first to before a last one.
-        known: rows and columns of those that are left out.
+        left_out: rows and columns of scores that do not count.
         number: of columns.
         k: how many.
     """
-    best: tuple[Tensor, Tensor] | None = None
-    rows, columns = known
+    best, (rows, columns) = list[tuple[Tensor, Tensor]](), left_out
     for begin in range(0, number, ANSWERS):
         block = scores(begin, min(begin + ANSWERS, number))
         inside = (columns >= begin) & (columns < begin + ANSWERS)
         block[rows[inside], columns[inside] - begin] = -math.inf
-        values, ids = block.topk(min(k, block.shape[1]))
-        ids += begin
-        if best is not None:
-            values, ids = torch.cat([best[1], values], 1), torch.cat([best[0], ids], 1)
-            values, order = values.topk(min(k, values.shape[1]))
-            ids = ids.gather(1, order)
-        best = ids, values
-    assert best is not None
-    return best
+        top = block.topk(min(k, block.shape[1]))
+        best.append((top.indices + begin, top.values))
+        ids, values = (torch.cat(part, 1) for part in zip(*best, strict=True))
+        values, order = values.topk(min(k, values.shape[1]))
+        best = [(ids.gather(1, order), values)]
+    return best[0]
 
 
 def check_scorer(scorer: Any, links: LinkSet) -> None:

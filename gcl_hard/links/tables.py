@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcl_hard.core.extras import check_extra
-from gcl_hard.errors import InputError, check_number, unknown
+from gcl_hard.errors import InputError, unknown
 from gcl_hard.files.io import expanded, reading
+from gcl_hard.files.tables import header_of, lines_of
 from gcl_hard.links import PARTS, is_table
 
 Triple = tuple[str, str, str]
@@ -71,17 +72,15 @@ def named_columns(header: Sequence[str], *, surely: bool = False) -> list[str] |
 
 def has_facts(path: Path) -> bool:
     """Whether the names of a table's columns say that it has facts; False if it cannot be read."""
-    headers = list[Sequence[str]]()
+    known = list[bool]()
 
-    def noted(header: Sequence[str]) -> Sequence[str]:
-        headers.append(header)
+    def look(header: Sequence[str]) -> Sequence[str]:
+        known.append(named_columns(header, surely=True) is not None)
         return ()
 
-    try:
-        read_columns(path, noted)
-    except (InputError, ImportError):
-        return False
-    return named_columns(headers[0], surely=True) is not None
+    with suppress(InputError, ImportError):
+        read_columns(path, look)
+    return any(known)
 
 
 def read_columns(
@@ -106,8 +105,8 @@ def read_columns(
     if not is_table(path.name):
         raise InputError(f"a table is NAME.csv, NAME.tsv or NAME.parquet, got {path}")
     if path.suffix.casefold() != ".parquet":
-        lines = _lines(path)
-        header = next(lines)
+        lines = lines_of(path, "\t;,")
+        header = header_of(lines, path)
         at = [header.index(name) for name in choose(header)]
         rows = [[row[i].strip() for i in at] for row in lines]
         return [*zip(*rows, strict=True)] if rows else [()] * len(at)
@@ -128,23 +127,6 @@ def _texts(cells: Sequence[Any]) -> tuple[str, ...]:
     return tuple("" if text in EMPTY and not isinstance(x, str) else text for text, x in texts)
 
 
-def _lines(path: Path) -> Iterator[list[str]]:
-    """The cells of each line that is not blank, as many as the first has."""
-    with reading(path, "a table in UTF-8"), path.open(encoding="utf-8-sig", newline="") as text:
-        separator = max("\t;,", key=text.readline().count)
-        text.seek(0)
-        n_columns = 0
-        for row in filter(None, lines := csv.reader(text, delimiter=separator)):
-            n_columns = n_columns or len(row)
-            if len(row) != n_columns:
-                raise InputError(
-                    f"{path}, line {lines.line_num}: {len(row)} columns, expected {n_columns}"
-                )
-            yield row
-    if not n_columns:
-        raise InputError(f"{path} is empty; expected a line of names of columns")
-
-
 def chosen_columns(
     table: Any, header: Sequence[str], columns: Columns, notes: list[str]
 ) -> list[str]:
@@ -163,7 +145,7 @@ def chosen_columns(
     for column in chosen:
         if column not in header:
             raise unknown(f"column of {_name(table)}", column, header)
-    if not 3 <= len({*chosen}) == len(chosen) <= 4 or any(header.count(c) > 1 for c in chosen):
+    if not 3 <= sum(header.count(column) for column in {*chosen}) == len(chosen) <= 4:
         raise InputError(
             f"columns are those of head, relation and tail, and perhaps of the part, each once, "
             f"got {', '.join(chosen)} of {', '.join(header)}"
@@ -205,24 +187,22 @@ def read_facts(
             )
     triples = [*zip(*cells[:3], strict=True)]
     if len(cells) == 4 and split is None:
-        words = [word.casefold() for word in cells[3]]
-        if (
-            row := next((i for i, word in enumerate(words) if word not in WORDS), None)
-        ) is not None:
+        part_of = [WORDS.get(word.casefold(), -1) for word in cells[3]]
+        if -1 in part_of:
+            row = part_of.index(-1)
             raise InputError(
                 f"{_name(table)}, row {row + 1}, column {names[3]}: {cells[3][row]!r} is none of "
                 f"train, valid and test: correct it, or draw a split, split=(0.8, 0.1, 0.1)"
             )
-        of_fact = np.array([WORDS[word] for word in words])
     else:
-        distinct = [*dict.fromkeys(triples)]
-        if repeated := len(triples) - len(distinct):
-            notes.append(f"facts that stand in several rows, counted once: {repeated:,} rows")
-        triples = distinct
-        of_fact, note = drawn_parts(_numbered(triples), checked_shares(split or SHARES), seed)
+        n_rows, triples = len(triples), [*dict.fromkeys(triples)]
+        if len(triples) < n_rows:
+            notes.append(f"repeated facts, counted once: {n_rows - len(triples):,} rows")
+        drawn, note = drawn_parts(_numbered(triples), checked_shares(split or SHARES), seed)
+        part_of = drawn.tolist()
         notes.append(note)
     parts: list[list[Triple]] = [[] for _ in PARTS]
-    for fact, part in zip(triples, of_fact.tolist(), strict=True):
+    for fact, part in zip(triples, part_of, strict=True):
         parts[part].append(fact)
     return parts, notes
 
@@ -237,25 +217,21 @@ def read_questions(table: Any, columns: Columns) -> list[tuple[str, ...]]:
     Raises:
         InputError: for a row in which not one cell is empty.
     """
-    header, wanted = list[str](), list[str]()
+    wanted = list[str]()
 
-    def choose(columns_there: Sequence[str]) -> Sequence[str]:
-        header.extend(columns_there)
-        names = named_columns(header) if columns is None else None
-        if columns is None and names is None:  # one of the three may be missing
-            wider = (named_columns([*header, name]) for name in (*chain(*ENDS), *RELATIONS))
-            names = next(filter(None, wider), None)
-        if names is None:
-            names = chosen_columns(table, header, columns, [])
-        wanted.extend(names[:3])
-        return [name for name in wanted if name in header]
+    def choose(header: Sequence[str]) -> Sequence[str]:
+        named = (*([],), *([name] for name in (*chain(*ENDS), *RELATIONS)))  # one may be missing
+        wider = (named_columns([*header, *more]) for more in named)
+        names = next(filter(None, wider), None) if columns is None else None
+        wanted.extend(names or chosen_columns(table, header, columns, []))
+        wanted[:] = [name if name in header else "" for name in wanted[:3]]
+        return [name for name in wanted if name]
 
-    cells = read_columns(table, choose)
-    if not cells or not cells[0]:
+    cells = iter(read_columns(table, choose))
+    given = [next(cells) if name else () for name in wanted]
+    questions = [*zip_longest(*given, fillvalue="")]
+    if not questions:
         raise InputError(f"{_name(table)} has no question")
-    of_column, empty = iter(cells), ("",) * len(cells[0])
-    columns_asked = [next(of_column) if name in header else empty for name in wanted]
-    questions = [*zip(*columns_asked, strict=True)]
     for row, question in enumerate(questions, 1):
         if question.count("") != 1:
             raise InputError(
@@ -279,9 +255,7 @@ def checked_shares(shares: Sequence[float]) -> tuple[float, float, float]:
     Raises:
         InputError: for others, or none for training.
     """
-    for share in shares:
-        check_number("a share of split", share, least=0, most=1)
-    if len(shares) != 3 or abs(sum(shares) - 1) > 1e-6 or not shares[0] > 0:
+    if len(shares) != 3 or not min(shares) >= 0 < shares[0] or abs(sum(shares) - 1) > 1e-6:
         raise InputError(
             f"split is the shares of training, validation and testing, such as 0.8,0.1,0.1, which "
             f"sum to 1, got {','.join(map(str, shares))}"

@@ -171,9 +171,11 @@ def test_a_header_in_three_files_is_guessed(tmp_path: Path) -> None:
 
 def test_unknown_names_are_answered_with_the_nearest() -> None:
     links = LinkSet.from_table(frame())
-    assert links.numbers("entities", ["Ort 3"]).tolist() == [links.entities.index("Ort 3")]
+    assert links.numbered([("Ort 3", None, "")]).tolist() == [
+        [links.entities.index("Ort 3"), -1, -1]
+    ]
     with pytest.raises(InputError) as caught:
-        links.numbers("entities", ["Kaufer 11", "Ort 3"])
+        links.numbered([("Kaufer 11", None, "Ort 3")])
     assert says(str(caught.value), "Kaufer 11", "Käufer 11")
     assert not says(str(caught.value), "Ort 3")
 
