@@ -38,7 +38,7 @@ Rows = list[tuple[Any, ...]]
 
 def load_links_model(
     path: str | Path,
-    scorer: EncoderMaker | None = None,
+    encoder: EncoderMaker | None = None,
     *,
     links: LinkSet | None = None,
     trust: bool = False,
@@ -50,7 +50,7 @@ def load_links_model(
 
     Args:
         path: NAME.pt, or NAME.safetensors as ``gcl-hard export`` writes it; read as data.
-        scorer: your own, as it was given when it was trained; not needed for ours.
+        encoder: your own scorer, as it was given when it was trained; not needed for ours.
         links: facts of the same names in the same order, which are then those that are known, and
             of an R-GCN its graph; those that it was trained with if None.
         trust: as of :func:`load_encoder`.
@@ -84,8 +84,8 @@ def load_links_model(
         raise InputError(f"{path} has an encoder of {config.domain}: load_encoder reads it")
     if links is not None:
         saved |= saved_links(links)
-    scorer_in_file = encoder_in(path, saved, scorer, fold=None, trust=trust)
-    return new_model(config, links or links_of(saved), scorer_in_file, int(saved.get("seed", 0)))
+    scorer = encoder_in(path, saved, encoder, fold=None, trust=trust)
+    return new_model(config, links or links_of(saved), scorer, int(saved.get("seed", 0)))
 
 
 def predict(
@@ -96,7 +96,7 @@ def predict(
     k: int = 10,
     known: bool = False,
     columns: tuple[str, ...] | None = None,
-    scorer: EncoderMaker | str | None = None,
+    encoder: EncoderMaker | str | None = None,
     trust: bool = False,
     device: str = "auto",
     force: bool = False,
@@ -115,8 +115,8 @@ def predict(
         k: answers to each question.
         known: whether facts that are known, of any part, are among the answers.
         columns: columns of heads, relations and tails, if they are not called so.
-        scorer: your own, as it was given when it was trained, or ``module:Name`` of it; not needed
-            for ours.
+        encoder: your own scorer, as it was given when it was trained, or ``module:Name`` of it; not
+            needed for ours.
         trust: as of :func:`gcl_hard.load_encoder`.
         device: auto, cpu, cuda or cuda:N.
         force: whether a file that is there is replaced.
@@ -139,7 +139,7 @@ def predict(
         raise InputError(f"{path} is there: give another name, or force=True (--force)")
     check_writable(path.absolute().parent)
     check_at_least("k", k, 1)
-    made_by = named_object(scorer, "scorer") if isinstance(scorer, str) else scorer
+    made_by = named_object(encoder, "encoder") if isinstance(encoder, str) else encoder
     trained = load_links_model(model, made_by, trust=trust)
     asked = read_questions(queries, columns)
     trained.to(hardware.choose_device(device))

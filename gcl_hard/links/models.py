@@ -584,6 +584,7 @@ class LinkContrast(Draws, nn.Module):
         number, width = self._links.n_entities, 1
         if missing == "relation":
             number, width = self._links.n_relations, self.scorer.relations.weight.shape[1]
+        known = None if known is None else known.to(device)
         size = max(1, ELEMENTS // (min(number, ANSWERS) * width))
         with evaluating(self.scorer), self.scorer.encoding():
             parts = [
@@ -602,7 +603,7 @@ class LinkContrast(Draws, nn.Module):
         key = head * links.n_entities + tail
         if missing != "relation":
             key = links.key(Queries(entity, asked, tail))
-        answers = (key[:0], key[:0]) if known is None else known.to(facts.device).pairs(key)
+        answers = (key[:0], key[:0]) if known is None else known.pairs(key)
         query = scorer.query(entity, asked)
 
         def compared(begin: int, end: int) -> Tensor:

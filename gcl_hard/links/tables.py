@@ -319,8 +319,7 @@ def drawn_parts(
     counts = " / ".join(f"{n:,}" for n in np.bincount(parts, minlength=3))
     together = int(sizes[sizes > 1].sum())
     return parts, (
-        f"split by seed {seed}: {counts} facts; {needed:,} that were drawn stayed in training, "
-        f"which had no other of their entity or relation; {together:,} are between the same two "
-        f"entities as others (inverse, symmetric, or of another relation), and are in one part "
-        f"with them"
+        f"split by seed {seed}: {counts} facts; {needed:,} drawn for others stay in training, as "
+        f"the last of an entity or relation there; {together:,} are between the same two entities "
+        f"as other facts, and in one part with them"
     )

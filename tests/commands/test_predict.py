@@ -249,7 +249,7 @@ def test_a_scorer_of_ones_own_is_given_and_never_imported(
     pd.DataFrame({"head": NAMES[:1], "relation": "liefert"}).to_csv("q.csv", index=False)
     assert main(["predict", str(path), "q.csv", "-o", "a.csv"]) == 2
     assert says(capsys.readouterr().err, "own_shift:Shift")
-    assert main(["predict", str(path), "q.csv", "-o", "a.csv", "--scorer=own_shift:Shift"]) == 0
+    assert main(["predict", str(path), "q.csv", "-o", "a.csv", "--encoder=own_shift:Shift"]) == 0
 
 
 def test_a_file_of_another_domain_is_refused(folder: Path) -> None:
