@@ -161,6 +161,24 @@ def domain_of(stated: Mapping[str, Any]) -> Domain:
     return needed
 
 
+def marks() -> dict[str, Domain]:
+    """Settings that say to which domain the data of a command belong, by their names."""
+    return {name: domain for domain in CONFIGS for name in getattr(namespace(domain), "marks", ())}
+
+
+def check_said(stated: Mapping[str, Any]) -> None:
+    """Refuse a table of which neither its columns nor the command say what it holds."""
+    for name in [] if "domain" in stated else _names(stated):
+        path = (stated.get("data_dir") or Path()) / name
+        is_table = name.casefold().endswith(TABLES) and path.is_file()
+        if is_table and not any(_answers("recognises", name, stated.get("data_dir")).values()):
+            flags = " or ".join(f"--{mark} ({domain})" for mark, domain in marks().items())
+            raise InputError(
+                f"{name} is a table whose columns do not say what it holds: name them by {flags}, "
+                f"or say it by --domain"
+            )
+
+
 def domains_of_objects(data: Any) -> list[Domain]:
     """The domains whose packages define the class of some data or its bases; else the default.
 
@@ -191,7 +209,5 @@ def _domain(name: str, data_dir: Path | None) -> Domain:
             f"dataset {name!r} is the name of several, of {' and of '.join(domains)}: say which "
             f"by --domain {' or --domain '.join(domains)}"
         )
-    if not domains and name.casefold().endswith(TABLES):
-        raise InputError(f"{name} is a table, and may hold anything: say what by --domain links")
     near = [domain for domain, is_near in _answers("is_misspelt", name).items() if is_near]
     return next(iter(domains or near), DEFAULT)

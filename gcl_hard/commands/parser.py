@@ -15,9 +15,9 @@ from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, Literal, NoReturn, get_args, get_origin, get_type_hints
 
-from gcl_hard.commands.datasets import domain_of, named_paths
+from gcl_hard.commands.datasets import check_said, domain_of, marks, named_paths
 from gcl_hard.errors import InputError, nearest, without_password
-from gcl_hard.experiments.domains import CONFIGS, namespace
+from gcl_hard.experiments.domains import CONFIGS
 from gcl_hard.experiments.settings import Domain, RunConfig, flag, known
 from gcl_hard.experiments.values import BadValueError, members, reader, unknown_setting
 from gcl_hard.files.io import public_path
@@ -310,9 +310,9 @@ def data_named(arguments: Sequence[str]) -> dict[str, Any]:
     names: dict[str, Any] = {
         "domain": str, "table": str, "dataset": tuple[str, ...], "data_dir": Path,
     }  # fmt: skip
-    marks = {name: domain for domain in CONFIGS for name in getattr(namespace(domain), "marks", ())}
+    of_domain = marks()
     readers = {
-        name: reader(kind | None) for name, kind in (names | dict.fromkeys(marks, str)).items()
+        name: reader(kind | None) for name, kind in (names | dict.fromkeys(of_domain, str)).items()
     }
     parser = RaisingParser(add_help=False)
     parser.add_argument("--config", action="append", default=[])
@@ -326,7 +326,7 @@ def data_named(arguments: Sequence[str]) -> dict[str, Any]:
         for name, value in content.items() if name in readers
     }  # fmt: skip
     named = {name: value for name, value in (named | typed).items() if value is not None}
-    marked = [domain for name, domain in marks.items() if named.pop(name, None) is not None]
+    marked = [domain for name, domain in of_domain.items() if named.pop(name, None) is not None]
     return {"domain": marked[0], **named} if marked else named
 
 
@@ -344,6 +344,7 @@ def read_settings(
             be imported, or registers no domain or several.
     """
     named = data_named(arguments)
+    check_said(named)
     paths = named_paths(named)
     domain = domain_of(named | paths)
     stated, typed = make_parser(domain, "all" in arguments).parse(arguments)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from operator import itemgetter
@@ -143,6 +144,7 @@ def predict(
     trained = load_links_model(model, made_by, trust=trust)
     asked = read_questions(queries, columns)
     trained.to(hardware.choose_device(device))
+    print(f"{model}: {type(trained.scorer).__name__} of {trained.links}", file=sys.stderr)
     with (
         bar_of("predicting", " questions", len(asked)) as bar,
         atomic_write(path) as file,

@@ -42,13 +42,13 @@ def lines_of(path: Path, separators: str = ",") -> Iterator[list[str]]:
         raise InputError(f"cannot read {path}: {reason}") from error
 
 
-def header_of(lines: Iterator[list[str]], path: Path) -> list[str]:
-    """The names of columns in the first of some lines.
+def header_of(path: Path, separators: str = ",") -> list[str]:
+    """The names of columns in the first line of a table; arguments and errors of :func:`lines_of`.
 
     Raises:
-        InputError: if there is none.
+        InputError: also if there is no line.
     """
-    header = next(lines, [])
+    header = next(lines_of(path, separators), [])
     if not header:
         raise InputError(f"{path} is empty; expected a line of column names")
     return [name.strip() for name in header]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from itertools import chain, zip_longest
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,7 @@ WORDS = {
 """Words for the parts in a column of them."""
 SHARES = (0.8, 0.1, 0.1)
 """Shares of the facts for training, validation and testing, unless others are asked for."""
+SEPARATORS = "\t;,"
 EMPTY = ("None", "nan", "<NA>", "NaT")
 Columns = Sequence[str] | None
 
@@ -105,9 +106,9 @@ def read_columns(
     if not is_table(path.name):
         raise InputError(f"a table is NAME.csv, NAME.tsv or NAME.parquet, got {path}")
     if path.suffix.casefold() != ".parquet":
-        lines = lines_of(path, "\t;,")
-        header = header_of(lines, path)
+        header = header_of(path, SEPARATORS)
         at = [header.index(name) for name in choose(header)]
+        lines = islice(lines_of(path, SEPARATORS), 1, None)
         rows = [[row[i].strip() for i in at] for row in lines]
         return [*zip(*rows, strict=True)] if rows else [()] * len(at)
     check_extra("parquet", f"reading {path.name}")

@@ -6,13 +6,16 @@ Names are imported when they are used; here is what sets are called, and where t
 import glob
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from gcl_hard.core.lazy import lazy
-from gcl_hard.errors import unknown
+from gcl_hard.errors import InputError, unknown
 from gcl_hard.files import locating
+from gcl_hard.files.io import expanded
+from gcl_hard.files.tables import header_of
 
 __getattr__, __dir__, __all__ = lazy(__name__, __file__, "graphs")
 
@@ -66,6 +69,20 @@ GROUPS = {
     "cliffs": tuple(name for name in SOURCES if name.startswith("CHEMBL")),
 }  # fmt: skip
 """Several sets by one name."""
+
+
+SMILES = ("smiles", "canonical_smiles", "mol")
+"""Columns that SMILES are looked for in, in any case."""
+marks = ("smiles",)
+"""Settings that say that a command's data are molecules."""
+
+
+def recognises(name: str, data_dir: str | Path | None = None) -> bool:
+    """Whether a name is that of a table with a column of SMILES."""
+    with suppress(InputError):
+        header = header_of(expanded(name)) if is_file(name) else []
+        return any(column.casefold() in SMILES for column in header)
+    return False
 
 
 def has_dataset(name: str, data_dir: str | Path | None = None) -> bool:

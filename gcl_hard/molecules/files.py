@@ -19,15 +19,13 @@ from gcl_hard.errors import InputError, unknown
 from gcl_hard.files import locating
 from gcl_hard.files.locating import Download, Wanted
 from gcl_hard.files.tables import header_of, lines_of
-from gcl_hard.molecules import SOURCES, Kind, in_folder, is_file, name_or_path
+from gcl_hard.molecules import SMILES, SOURCES, Kind, in_folder, is_file, name_or_path
 from gcl_hard.molecules.data import Molecules, Progress, from_smiles
 
 SITE = "https://deepchemdata.s3-us-west-1.amazonaws.com/datasets"
 """Where MoleculeNet's files are."""
 ELSEWHERE = "github.com/molecularsets/moses (data/train.csv) or github.com/molML/MoleculeACE"
 """Where the others are."""
-SMILES = ("smiles", "canonical_smiles", "mol")
-"""Columns that SMILES are looked for in, in any case."""
 OTHERS = ("mol_id", "exp_mean [nM]")
 """Other columns that are no targets."""
 WORDS = {
@@ -121,9 +119,7 @@ def load_molecules(
             raise InputError(f"{option} names columns of your own file, and {name} is a known set")
     source = SOURCES[name]
     path = locate(name, data_dir=data_dir, download=download, cache_dir=cache_dir)
-    target_columns = [
-        column for column in header_of(lines_of(path), path) if column in source.target
-    ] or None
+    target_columns = [column for column in header_of(path) if column in source.target] or None
     return read_molecules(path, name=name, targets=target_columns, kind=source.kind, **options)
 
 
@@ -199,7 +195,7 @@ def read_molecules(
         >>> found.kind, found.molecules.y.tolist(), found.molecules.tasks
         ('classes', [1, 0], ('active',))
     """
-    path, columns = Path(path), header_of(lines_of(Path(path)), Path(path))
+    path, columns = Path(path), header_of(Path(path))
     read, wanted, in_any_case = _columns(
         path, columns, smiles=smiles, ids=ids, unlabelled=kind == "unlabelled",
         targets=[targets] if isinstance(targets, str) else targets,
@@ -256,8 +252,7 @@ def _columns(
     if (smiles or usual) not in columns:
         raise InputError(
             f"{path} has no column {smiles or ' or '.join(SMILES)} of SMILES, it has "
-            f"{', '.join(columns)}: name it by smiles (--smiles COLUMN), or say by --domain what "
-            f"else the table holds"
+            f"{', '.join(columns)}: name it by smiles (--smiles COLUMN)"
         )
     special = {} if unlabelled else {name: by_name[name] for name in SPECIAL if name in by_name}
     named = [*(targets or ()), *([ids] if ids else ())]

@@ -214,7 +214,7 @@ def test_a_table_is_benched_by_its_header_its_columns_or_its_domain(
     capsys.readouterr()
     assert bench.main(["--dataset=mine.csv", "--columns=Kunde,hat,Produkt", *RUN]) == 0
     for flags, words in (
-        ([], ("--smiles", "--domain")),
+        ([], ("--smiles", "--columns", "--domain")),
         (["--domain=links"], ("--columns", "hat")),
     ):
         capsys.readouterr()
