@@ -167,7 +167,7 @@ def _answered(
     left_out: dict[Any, Any] = {
         kind: None if known else links.known(COLUMNS[kind], PARTS) for kind in set(kinds.tolist())
     }
-    for numbers in torch.arange(len(asked)).split(QUESTIONS):
+    for numbers in torch.split(torch.arange(len(asked)), QUESTIONS):
         rows: Rows = []
         for kind, answers in left_out.items():
             of_kind = numbers[kinds[numbers] == kind]
@@ -207,7 +207,7 @@ def _parquet(file: BinaryIO) -> Iterator[Callable[[Rows], Any]]:
     schema = pa.schema([(name, kinds.get(name, pa.string())) for name in FIELDS])
     with parquet.ParquetWriter(file, schema) as writer:
         yield lambda rows: writer.write_table(
-            pa.table([*zip(*rows, strict=True)] or [[]] * len(FIELDS), schema=schema)
+            pa.Table.from_pylist([dict(zip(FIELDS, row, strict=True)) for row in rows], schema)
         )
 
 

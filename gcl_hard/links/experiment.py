@@ -227,7 +227,7 @@ class LinkExperiment(Experiment[LinkConfig, LinkSet]):
 
 def saved_links(links: LinkSet) -> dict[str, Any]:
     """What the file of a model says of its facts: their parts, int64 [n, 3], and their names."""
-    parts = {part: links.part(part).cpu() for part in PARTS}
+    parts: dict[str, Any] = {part: links.part(part).cpu() for part in PARTS}
     return {**parts, "entities": [*links.entities], "relations": [*links.relations]}
 
 

@@ -122,7 +122,8 @@ def locate(
     Raises:
         InputError: if it cannot be found; lists what was tried, and where to put which file.
     """
-    if not is_name(name):
+    here = data_dir is None and is_table(name) and expanded(name).is_file()
+    if here or not is_name(name):
         path = expanded(name)
         if is_set(path):
             return path
@@ -137,6 +138,8 @@ def locate(
     known = KNOWN.get(name)
     site = None
     put = [("a folder with train.txt, valid.txt and test.txt", name)]
+    if is_table(name):
+        put = [("the table", name)]
     if known is not None:
         site = Download(f"{SITE}/{known.file}", known.file, f"sha256:{known.sha256}")
         put.insert(0, (site.url, known.file))

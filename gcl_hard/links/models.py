@@ -589,7 +589,7 @@ class LinkContrast(Draws, nn.Module):
         with evaluating(self.scorer), self.scorer.encoding():
             parts = [
                 _highest(*self._scores_in_blocks(part, missing, known), number, k)
-                for part in facts.split(size)
+                for part in torch.split(facts, size)
             ]
         return torch.cat([ids for ids, _ in parts]), torch.cat([values for _, values in parts])
 
