@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
-
-import torch
 
 from gcl_hard.commands.encoders import encoder_in, read_encoders
 from gcl_hard.commands.parser import Parser
@@ -20,20 +16,17 @@ from gcl_hard.core.extras import check_extra
 from gcl_hard.errors import InputError, check_at_least
 from gcl_hard.experiments import hardware
 from gcl_hard.experiments.custom import EncoderMaker, named_object
+from gcl_hard.experiments.domains import CONFIGS
 from gcl_hard.experiments.progress import bar_of
+from gcl_hard.experiments.registry import runnable
 from gcl_hard.files.io import atomic_write, check_writable
 
 if TYPE_CHECKING:
     from gcl_hard.links import LinkContrast, LinkSet
-    from gcl_hard.links.data import Missing
 
 OUTPUT = "predictions.csv"
 """The file that the command writes if none is named."""
 SUFFIXES = (".csv", ".parquet")
-COLUMNS: tuple[Missing, ...] = ("head", "relation", "tail")
-FIELDS = ("query", *COLUMNS, "missing", "rank", "score", "known")
-QUESTIONS = 4096
-"""Questions whose answers are held and written at a time."""
 Rows = list[tuple[Any, ...]]
 
 
@@ -76,17 +69,15 @@ def load_links_model(
         >>> len(model.predict(None, "p0", "next", k=3))
         3
     """
-    from gcl_hard.links.experiment import links_of, new_model, saved_links
-
     path = Path(path)
     saved = read_encoders(path)
-    config = saved["config"]
-    if config.domain != "links":
-        raise InputError(f"{path} has an encoder of {config.domain}: load_encoder reads it")
+    experiment = runnable(saved["config"])
     if links is not None:
-        saved |= saved_links(links)
-    scorer = encoder_in(path, saved, encoder, fold=None, trust=trust)
-    return new_model(config, links or links_of(saved), scorer, int(saved.get("seed", 0)))
+        saved |= experiment.file_facts(links)
+    model: LinkContrast = experiment.kept_model(
+        encoder_in(path, saved, encoder, fold=None, trust=trust), saved
+    )
+    return model
 
 
 def predict(
@@ -129,8 +120,6 @@ def predict(
         InputError: for a name that the model does not have, with the nearest ones, or a row in
             which not one cell is empty.
     """
-    from gcl_hard.links.tables import read_questions
-
     path = Path(output)
     if path.suffix not in SUFFIXES:
         raise InputError(f"predictions are written to {', '.join(SUFFIXES)}, got {path}")
@@ -142,72 +131,41 @@ def predict(
     check_at_least("k", k, 1)
     made_by = named_object(encoder, "encoder") if isinstance(encoder, str) else encoder
     trained = load_links_model(model, made_by, trust=trust)
-    asked = read_questions(queries, columns)
     trained.to(hardware.choose_device(device))
     print(f"{model}: {type(trained.scorer).__name__} of {trained.links}", file=sys.stderr)
+    experiment = runnable(CONFIGS["links"])
     with (
-        bar_of("predicting", " questions", len(asked)) as bar,
+        bar_of("predicting", " answers") as bar,
         atomic_write(path) as file,
-        _WRITERS[path.suffix](file) as write,
+        _WRITERS[path.suffix](file, experiment.answer_columns) as write,
     ):
-        for rows in _answered(trained, asked, k, known):
+        for rows in experiment.answers(trained, queries, columns=columns, k=k, known=known):
             write(rows)
-            bar.update(min(QUESTIONS, len(asked) - bar.n))
+            bar.update(len(rows))
     return path
 
 
-def _answered(
-    model: LinkContrast, asked: Sequence[tuple[str, ...]], k: int, known: bool
-) -> Iterator[Rows]:
-    """Rows of the answers to some questions at a time, in their order."""
-    from gcl_hard.links import PARTS
-
-    links, facts = model.links, model.links.numbered(asked)
-    kinds = (facts == -1).long().argmax(1)
-    left_out: dict[Any, Any] = {
-        kind: None if known else links.known(COLUMNS[kind], PARTS) for kind in set(kinds.tolist())
-    }
-    for numbers in torch.split(torch.arange(len(asked)), QUESTIONS):
-        rows: Rows = []
-        for kind, answers in left_out.items():
-            of_kind = numbers[kinds[numbers] == kind]
-            best = model.best(facts[of_kind], COLUMNS[kind], k=k, known=answers)
-            ids, scores = (part.cpu() for part in best)
-            row, rank = (scores > -math.inf).nonzero(as_tuple=True)
-            filled = facts[of_kind[row]]
-            filled[:, kind] = ids[row, rank]
-            is_known = links.has(filled).tolist() if known else [False] * len(filled)
-            each = zip(of_kind[row].tolist(), filled.tolist(), rank.tolist(),
-                       scores[row, rank].numpy(), is_known, strict=True)  # fmt: skip
-            rows += (
-                (i + 1, links.entities[h], links.relations[r], links.entities[t], COLUMNS[kind],
-                 place + 1, score, mark)
-                for i, (h, r, t), place, score, mark in each
-            )  # fmt: skip
-        yield sorted(rows, key=itemgetter(0))
-
-
 @contextmanager
-def _csv(file: BinaryIO) -> Iterator[Callable[[Rows], Any]]:
+def _csv(file: BinaryIO, columns: Mapping[str, type]) -> Iterator[Callable[[Rows], Any]]:
     text = io.TextIOWrapper(
         file, encoding="utf-8", errors="backslashreplace", newline="", write_through=True
     )
     lines = csv.writer(text)
-    lines.writerow(FIELDS)
+    lines.writerow(columns)
     yield lines.writerows
     text.detach()
 
 
 @contextmanager
-def _parquet(file: BinaryIO) -> Iterator[Callable[[Rows], Any]]:
+def _parquet(file: BinaryIO, columns: Mapping[str, type]) -> Iterator[Callable[[Rows], Any]]:
     import pyarrow as pa
     from pyarrow import parquet
 
-    kinds = {"query": pa.int64(), "rank": pa.int64(), "score": pa.float32(), "known": pa.bool_()}
-    schema = pa.schema([(name, kinds.get(name, pa.string())) for name in FIELDS])
+    kinds = {int: pa.int64(), str: pa.string(), float: pa.float32(), bool: pa.bool_()}
+    schema = pa.schema([(name, kinds[kind]) for name, kind in columns.items()])
     with parquet.ParquetWriter(file, schema) as writer:
         yield lambda rows: writer.write_table(
-            pa.Table.from_pylist([dict(zip(FIELDS, row, strict=True)) for row in rows], schema)
+            pa.Table.from_pylist([dict(zip(columns, row, strict=True)) for row in rows], schema)
         )
 
 

@@ -76,10 +76,11 @@ class Facts:
     @classmethod
     def of(cls, keys: Tensor, answers: Tensor) -> Self:
         """The facts of queries and their answers, in any order; repeated ones count once."""
-        pairs = torch.unique(torch.stack([keys, answers], 1), dim=0)
-        distinct, counts = torch.unique_consecutive(pairs[:, 0], return_counts=True)
+        n = int(answers.max()) + 1 if len(answers) else 1
+        pairs = torch.unique(keys * n + answers)  # rows of two take several times the memory
+        distinct, counts = torch.unique_consecutive(pairs // n, return_counts=True)
         starts = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-        return cls(distinct, starts, pairs[:, 1].contiguous())
+        return cls(distinct, starts, pairs % n)
 
     def to(self, device: torch.device) -> Facts:
         """The same facts on a device."""

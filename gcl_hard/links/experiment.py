@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -34,7 +34,8 @@ from gcl_hard.experiments.record import Scored, Tested
 from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.training import Training
 from gcl_hard.files.locating import members
-from gcl_hard.links import PARTS, Part, canonical_name, is_table
+from gcl_hard.links import PARTS, Part, canonical_name
+from gcl_hard.links.asking import ANSWER_COLUMNS, Rows, answered
 from gcl_hard.links.data import KINDS, LinkSet, Queries
 from gcl_hard.links.files import load_links, locate
 from gcl_hard.links.models import (
@@ -56,6 +57,7 @@ from gcl_hard.links.settings import (
     UNTRAINED,
     LinkConfig,
 )
+from gcl_hard.links.tables import Columns, is_table, read_questions
 from gcl_hard.models import evaluating
 from gcl_hard.training.stopping import EarlyStopping
 
@@ -72,6 +74,7 @@ class LinkExperiment(Experiment[LinkConfig, LinkSet]):
     unit: ClassVar[str] = "fact"
     methods: ClassVar[tuple[str, ...]] = SCORED
     options: ClassVar[frozenset[str]] = frozenset({"save_encoder"})
+    answer_columns: ClassVar[Mapping[str, type]] = ANSWER_COLUMNS
     shape: ClassVar[frozenset[str]] = frozenset({"entities", "relations", *PARTS})
     usual_baselines: ClassVar[tuple[str, ...]] = (FREQUENCY, UNTRAINED)
     has_validation: ClassVar[bool] = True
@@ -180,6 +183,20 @@ class LinkExperiment(Experiment[LinkConfig, LinkSet]):
             run, tuple(losses[-1:]), *training.clock.seconds, embeddings=scorer, facts=facts,
             encoders=encoders,
         )  # fmt: skip
+
+    def file_facts(self, data: LinkSet) -> dict[str, Any]:
+        """The facts and names of a model's file."""
+        return saved_links(data)
+
+    def kept_model(self, encoder: Any, saved: Mapping[str, Any]) -> LinkContrast:
+        """The model of a scorer and of the facts in its file."""
+        return new_model(saved["config"], links_of(saved), encoder, int(saved.get("seed", 0)))
+
+    def answers(
+        self, model: Any, questions: Any, *, columns: Columns, k: int, known: bool
+    ) -> Iterator[Rows]:
+        """The k best answers to the questions of a table."""
+        return answered(model, read_questions(questions, columns), k, known)
 
     def new_encoder(
         self, config: LinkConfig, saved: Mapping[str, Any], parts: Parts | None

@@ -16,10 +16,10 @@ from gcl_hard.core.extras import check_extra
 from gcl_hard.errors import InputError, unknown
 from gcl_hard.files.io import expanded, reading
 from gcl_hard.files.tables import header_of, lines_of
-from gcl_hard.links import PARTS, is_table
 
 Triple = tuple[str, str, str]
 
+TABLES = (".csv", ".tsv", ".parquet")
 ENDS = (
     ("head", "tail"), ("h", "t"), ("subject", "object"), ("subj", "obj"), ("s", "o"),
     ("source", "target"), ("src", "dst"), ("from", "to"), ("entity1", "entity2"),
@@ -43,6 +43,11 @@ SHARES = (0.8, 0.1, 0.1)
 SEPARATORS = "\t;,"
 EMPTY = ("None", "nan", "<NA>", "NaT")
 Columns = Sequence[str] | None
+
+
+def is_table(name: str) -> bool:
+    """Whether a name is that of a table."""
+    return name.casefold().endswith(TABLES)
 
 
 def named_columns(header: Sequence[str], *, surely: bool = False) -> list[str] | None:
@@ -202,7 +207,7 @@ def read_facts(
         drawn, note = drawn_parts(_numbered(triples), checked_shares(split or SHARES), seed)
         part_of = drawn.tolist()
         notes.append(note)
-    parts: list[list[Triple]] = [[] for _ in PARTS]
+    parts: list[list[Triple]] = [[], [], []]
     for fact, part in zip(triples, part_of, strict=True):
         parts[part].append(fact)
     return parts, notes

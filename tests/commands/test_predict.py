@@ -174,7 +174,7 @@ QUESTIONS = [(NAMES[0], "liefert", ""), ("", "kauft von", NAMES[3]), (NAMES[2], 
 def test_questions_in_a_table_are_answered_as_predict_does(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gcl_hard.commands.predict.QUESTIONS", 3)
+    monkeypatch.setattr("gcl_hard.links.asking.QUESTIONS", 3)
     path = trained()
     pd.DataFrame(QUESTIONS, columns=["head", "relation", "tail"]).to_csv("q.csv", index=False)
     assert main(["predict", str(path), "q.csv", "-k", "20", "-o", "top.csv"]) == 0
