@@ -10,13 +10,13 @@ from typing import Literal, NamedTuple, get_args
 from gcl_hard.core.lazy import lazy
 from gcl_hard.files import locating
 from gcl_hard.files.io import expanded
-from gcl_hard.links.tables import has_facts, is_table
 
 __getattr__, __dir__, __all__ = lazy(__name__, __file__, "graphs")
 
 Part = Literal["train", "valid", "test"]
 PARTS: tuple[Part, ...] = get_args(Part)
 ARCHIVES = (".tar.gz", ".tgz", ".tar")
+TABLES = (".csv", ".tsv", ".parquet")
 from_paths = True
 """Whether commands take the path of a data set, FOLDER/NAME, for NAME in FOLDER."""
 marks = ("columns",)
@@ -90,8 +90,11 @@ def has_dataset(name: str, data_dir: str | Path | None = None) -> bool:
 
 def recognises(name: str, data_dir: str | Path | None = None) -> bool:
     """Whether a name is that of a table whose columns are called as those of facts are."""
-    own = own_file(name, data_dir) if is_table(name) and is_name(name) else None
-    return is_table(name) and has_facts(own or expanded(name))
+    if not is_table(name):
+        return False
+    from gcl_hard.links.tables import has_facts
+
+    return has_facts((own_file(name, data_dir) if is_name(name) else None) or expanded(name))
 
 
 def own_file(name: str, data_dir: str | Path | None = None) -> Path | None:
@@ -102,6 +105,11 @@ def own_file(name: str, data_dir: str | Path | None = None) -> Path | None:
 def is_name(name: str) -> bool:
     """Whether a set is given by its name, and not by its path."""
     return Path(name).name == name and not name.endswith(ARCHIVES)
+
+
+def is_table(name: str) -> bool:
+    """Whether a name is that of a table."""
+    return name.casefold().endswith(TABLES)
 
 
 def is_set(path: Path) -> bool:

@@ -22,6 +22,7 @@ class KnownLinks(NamedTuple):
 Part = Literal["train", "valid", "test"]
 PARTS: tuple[Part, ...]
 ARCHIVES: tuple[str, ...]
+TABLES: tuple[str, ...]
 KNOWN: dict[str, KnownLinks]
 
 def canonical_name(name: str) -> str: ...

@@ -34,7 +34,7 @@ from gcl_hard.experiments.record import Scored, Tested
 from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.training import Training
 from gcl_hard.files.locating import members
-from gcl_hard.links import PARTS, Part, canonical_name
+from gcl_hard.links import PARTS, Part, canonical_name, is_table
 from gcl_hard.links.asking import ANSWER_COLUMNS, Rows, answered
 from gcl_hard.links.data import KINDS, LinkSet, Queries
 from gcl_hard.links.files import load_links, locate
@@ -57,7 +57,7 @@ from gcl_hard.links.settings import (
     UNTRAINED,
     LinkConfig,
 )
-from gcl_hard.links.tables import Columns, is_table, read_questions
+from gcl_hard.links.tables import Columns, read_questions
 from gcl_hard.models import evaluating
 from gcl_hard.training.stopping import EarlyStopping
 

@@ -19,14 +19,16 @@ from gcl_hard.links import (
     ARCHIVES,
     KNOWN,
     PARTS,
+    TABLES,
     Part,
     canonical_name,
     in_folder,
     is_name,
     is_set,
+    is_table,
 )
 from gcl_hard.links.data import LinkSet
-from gcl_hard.links.tables import ENDS, RELATIONS, TABLES, VAGUE, Columns, Triple, is_table
+from gcl_hard.links.tables import ENDS, RELATIONS, VAGUE, Columns, Triple
 
 SITE = "https://raw.githubusercontent.com/TimDettmers/ConvE/f3c0eb2"
 FIELDS = 3

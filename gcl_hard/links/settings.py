@@ -19,7 +19,8 @@ from gcl_hard.experiments.settings import (
 )
 from gcl_hard.functional.hardness import ScoredScale
 from gcl_hard.functional.objectives import Objective
-from gcl_hard.links.tables import checked_shares, is_table
+from gcl_hard.links import is_table
+from gcl_hard.links.tables import checked_shares
 from gcl_hard.losses.loss import ContrastiveLoss
 from gcl_hard.losses.methods import METHODS
 from gcl_hard.training.loop import Optimisation, sparse_adam

@@ -19,7 +19,6 @@ from gcl_hard.files.tables import header_of, lines_of
 
 Triple = tuple[str, str, str]
 
-TABLES = (".csv", ".tsv", ".parquet")
 ENDS = (
     ("head", "tail"), ("h", "t"), ("subject", "object"), ("subj", "obj"), ("s", "o"),
     ("source", "target"), ("src", "dst"), ("from", "to"), ("entity1", "entity2"),
@@ -43,11 +42,6 @@ SHARES = (0.8, 0.1, 0.1)
 SEPARATORS = "\t;,"
 EMPTY = ("None", "nan", "<NA>", "NaT")
 Columns = Sequence[str] | None
-
-
-def is_table(name: str) -> bool:
-    """Whether a name is that of a table."""
-    return name.casefold().endswith(TABLES)
 
 
 def named_columns(header: Sequence[str], *, surely: bool = False) -> list[str] | None:
@@ -95,8 +89,8 @@ def read_columns(
     """Some columns of a table as text, without spaces around it; "" where a cell is empty.
 
     Args:
-        table: path of NAME.csv or NAME.tsv, whose separator is that of its first line, or of
-            NAME.parquet; or a data frame.
+        table: path of NAME.parquet or of a text, whose separator is that of its first line; or a
+            data frame.
         choose: called with the names of all columns; returns those to read.
 
     Raises:
@@ -108,8 +102,6 @@ def read_columns(
         wanted = choose([str(column) for column in table.columns])
         return [_texts(table[name].to_list()) for name in wanted]
     path = expanded(table)
-    if not is_table(path.name):
-        raise InputError(f"a table is NAME.csv, NAME.tsv or NAME.parquet, got {path}")
     if path.suffix.casefold() != ".parquet":
         header = header_of(path, SEPARATORS)
         at = [header.index(name) for name in choose(header)]
