@@ -14,7 +14,9 @@ from gcl_hard.core.lazy import lazy
 from gcl_hard.version import __version__ as __version__
 
 _named, __dir__, __all__ = lazy(__name__, __file__, {
-    **dict.fromkeys(("embed", "evaluate", "export", "load_encoder", "pretrain_encoder"), "bench"),
+    **dict.fromkeys((
+        "embed", "evaluate", "export", "load_encoder", "load_links_model", "pretrain_encoder",
+    ), "bench"),
     "load_pretrained": "graphs", "study": "tune",
 })  # fmt: skip
 _PACKAGES = (

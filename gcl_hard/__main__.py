@@ -15,6 +15,7 @@ COMMANDS = {
     "figures": "draw what --diagnostics measured from results",
     "pretrain": "train an encoder of molecules or images without targets",
     "embed": "embed new data by a saved encoder, each row with its name",
+    "predict": "answer questions by a saved model of links, such as which tail a fact has",
     "export": "write a saved encoder as ONNX, torch.export or safetensors",
 }
 USAGE = "\n".join([

@@ -184,7 +184,7 @@ LOWER = {
         "sparse", "tudataset", "view_losses",
     },
     "nodes": {"data", "encoders", "files", "models", "sources", "tables", "views"},
-    "links": {"data", "files", "models", "reversed_facts"},
+    "links": {"data", "files", "models", "reversed_facts", "tables"},
     "molecules": {"data", "encoders", "files"},
     "images": {
         "augment", "batching", "datasets", "decoding", "files", "folders", "models",

@@ -25,6 +25,7 @@ from gcl_hard.commands.bench import bench_parser, parse_bench
 from gcl_hard.commands.embed import embed_parser, parse_embed
 from gcl_hard.commands.export import export_parser, parse_export
 from gcl_hard.commands.figures import figures_parser, parse_figures
+from gcl_hard.commands.predict import parse_predict, predict_parser
 from gcl_hard.commands.pretrain import parse_pretrain, pretrain_parser
 from gcl_hard.commands.tune import parse_tune, tune_parser
 from gcl_hard.errors import InputError
@@ -43,6 +44,7 @@ PARSERS: dict[str, tuple[Callable[[list[str]], object], Callable[[], ArgumentPar
     "pretrain": (parse_pretrain, pretrain_parser),
     "embed": (parse_embed, embed_parser),
     "export": (parse_export, export_parser),
+    "predict": (parse_predict, predict_parser),
 }
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 MODULE = re.compile(r'^```python title="(\w+)\.py"\n(.*?)^```$', re.MULTILINE | re.DOTALL)

@@ -15,11 +15,10 @@ from gcl_hard.experiments.outside import import_domain
 from gcl_hard.experiments.presets import domain_of_table
 from gcl_hard.experiments.settings import Domain
 from gcl_hard.files.io import expanded
+from gcl_hard.files.tables import is_table
 
 DEFAULT: Domain = "graphs"
 """The domain where nothing says another."""
-FILES = (".npz", ".csv", ".tsv", ".parquet", ".gz")
-"""Suffixes of single files that a bare name may have."""
 SUFFIX = re.compile(r"\.(npz|tar|tar\.gz|tgz)$", re.IGNORECASE)
 """Suffix of a file that is a data set."""
 
@@ -68,10 +67,9 @@ def named_paths(stated: Mapping[str, Any]) -> dict[str, Any]:
     return {"dataset": stems[0] if alone else stems, "data_dir": folders.pop(), **beside}
 
 
-def files_beside() -> dict[str, Domain]:
-    """Flags of second files beside a data set, which say the domain, and that domain."""
-    flags = {domain: getattr(namespace(domain), "files_beside", ()) for domain in CONFIGS}
-    return {flag: domain for domain, of_domain in flags.items() for flag in of_domain}
+def files_beside() -> list[str]:
+    """Settings that are a second file beside a data set."""
+    return [name for domain in CONFIGS for name in getattr(namespace(domain), "files_beside", ())]
 
 
 def _takes_paths(names: Sequence[str], domain: str | None) -> bool:
@@ -96,15 +94,16 @@ def _answers(function: str, *arguments: Any) -> dict[Domain, Any]:
 
 
 def _owners(name: str, data_dir: Path | None = None) -> list[Domain]:
-    """The domains that have a data set of a name."""
-    answers = _answers("has_dataset", name, data_dir)
-    return [domain for domain, is_known in answers.items() if is_known]
+    """The domains that have a data set of a name: by its content, else by the name alone."""
+    answers = (_answers(function, name, data_dir) for function in ("recognises", "has_dataset"))
+    owners = ([domain for domain, owns in each.items() if owns] for each in answers)
+    return next(filter(None, owners), [])
 
 
 def _is_here(name: str) -> bool:
     """Whether a file or folder of the working directory has this name, and no other set."""
     path = Path(name)
-    if path.suffix.casefold() in FILES:
+    if path.suffix.casefold() == ".npz" or is_table(name):
         return path.is_file()
     return path.is_dir() and not _is_available(name)
 
@@ -170,6 +169,24 @@ def domain_of(stated: Mapping[str, Any]) -> Domain:
     if (names or named) and domain != needed:
         raise InputError(f"--table {table} needs {needed}, not {domain} ({', '.join(names)})")
     return needed
+
+
+def marks() -> dict[str, Domain]:
+    """Settings that say to which domain the data of a command belong, by their names."""
+    return {name: domain for domain in CONFIGS for name in getattr(namespace(domain), "marks", ())}
+
+
+def check_said(stated: Mapping[str, Any]) -> None:
+    """Refuse a table of which neither its columns nor the command say what it holds."""
+    for name in [] if "domain" in stated else _names(stated):
+        path = (stated.get("data_dir") or Path()) / name
+        known = any(_answers("recognises", name, stated.get("data_dir")).values())
+        if is_table(name) and path.is_file() and not known:
+            flags = " or ".join(f"--{mark} ({domain})" for mark, domain in marks().items())
+            raise InputError(
+                f"{name} is a table whose columns do not say what it holds: name them by {flags}, "
+                f"or say it by --domain"
+            )
 
 
 def domains_of_objects(data: Any) -> list[Domain]:

@@ -106,7 +106,7 @@ def evaluate(
         output: folder of the results.
         report: page to write, NAME.md with figures next to it, or NAME.html, one file.
         save_encoders: whether trained encoders are kept in ``output``; if None, of domains whose
-            runs do so, which are all but links.
+            runs do so, which are all of this package.
         save_embeddings: whether embeddings are.
         force: whether finished runs are repeated.
         jobs: ≥ 1 processes; more than one needs ``if __name__ == "__main__"`` in a script.

@@ -11,15 +11,14 @@ import inspect
 import json
 import re
 import shlex
-import warnings
 from collections.abc import Callable, Container, Mapping, Sequence
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, Literal, NoReturn, get_args, get_origin, get_type_hints
 
-from gcl_hard.commands.datasets import domain_of, files_beside, named_paths
+from gcl_hard.commands.datasets import check_said, domain_of, files_beside, marks, named_paths
 from gcl_hard.errors import InputError, nearest, without_password
-from gcl_hard.experiments.domains import CONFIGS, namespace
+from gcl_hard.experiments.domains import CONFIGS
 from gcl_hard.experiments.settings import Domain, RunConfig, flag, known
 from gcl_hard.experiments.values import BadValueError, members, reader, unknown_setting
 from gcl_hard.files.io import public_path
@@ -177,7 +176,7 @@ class Parser(RaisingParser):
             more |= {"nargs": "?", "const": True}
             if self._get_positional_actions():  # which may follow
                 more = {"action": "store_true"}
-        short = ["-o"] * (name == "output")
+        short = {"output": ["-o"], "k": ["-k"]}.get(name, [])
         group.add_argument(*short, f"--{flag(name)}", help=text.replace("%", "%%"), **more)
 
     def add_options(
@@ -307,12 +306,18 @@ def _written(default: Any) -> str:
 
 
 def data_named(arguments: Sequence[str]) -> dict[str, Any]:
-    """What names the data in a command line, or else in its YAML files."""
+    """What names the data in a command line, or else in its YAML files.
+
+    A setting that a domain has among its ``marks`` names the domain.
+    """
     names: dict[str, Any] = {
         "domain": str, "table": str, "dataset": tuple[str, ...], "data_dir": Path,
-        **dict.fromkeys(beside := files_beside(), str),
+        **dict.fromkeys(files_beside(), str),
     }  # fmt: skip
-    readers = {name: reader(kind | None) for name, kind in names.items()}
+    of_domain = marks()
+    readers = {
+        name: reader(kind | None) for name, kind in (names | dict.fromkeys(of_domain, str)).items()
+    }
     parser = RaisingParser(add_help=False)
     parser.add_argument("--config", action="append", default=[])
     for name, read in readers.items():
@@ -324,9 +329,9 @@ def data_named(arguments: Sequence[str]) -> dict[str, Any]:
         for content in files if isinstance(content, dict)
         for name, value in content.items() if name in readers
     }  # fmt: skip
-    values = {name: value for name, value in (named | typed).items() if value is not None}
-    domains = [("domain", beside[name]) for name in values if name in beside]
-    return dict(domains) | values
+    named = {name: value for name, value in (named | typed).items() if value is not None}
+    marked = [domain for name, domain in of_domain.items() if name in named]
+    return {"domain": marked[0], **named} if marked else named
 
 
 def read_settings(
@@ -343,10 +348,9 @@ def read_settings(
             be imported, or registers no domain or several.
     """
     named = data_named(arguments)
+    check_said(named)
     paths = named_paths(named)
     domain = domain_of(named | paths)
-    if hasattr(namespace(domain), "doubt") and (doubt := namespace(domain).doubt(arguments, named)):
-        warnings.warn(doubt, stacklevel=2)
     stated, typed = make_parser(domain, "all" in arguments).parse(arguments)
     if paths and isinstance(stated["dataset"], str):
         (paths["dataset"],) = paths["dataset"]

@@ -318,6 +318,7 @@ class Experiment(ABC, Generic[C, D]):
         protocol_notes: what commands print about a protocol before they train.
         pretraining: what pre-training reads.
         searches_user_parts: whether a search takes encoders and data of the user's own.
+        answer_columns: names and types of the columns of :meth:`answers`.
         paper_values: values of settings in the H-SCL paper's experiments on this domain, where they
             differ from those of Table I.
     """
@@ -344,6 +345,7 @@ class Experiment(ABC, Generic[C, D]):
     pretraining: ClassVar[PretrainingData] = PretrainingData()
     searches_user_parts: ClassVar[bool] = False
     paper_values: ClassVar[Mapping[str, tuple[float, ...]]] = {}
+    answer_columns: ClassVar[Mapping[str, type]] = {}
 
     @abstractmethod
     def load(self, config: C, context: RunContext, user_data: D | None = None) -> D:
@@ -540,6 +542,30 @@ class Experiment(ABC, Generic[C, D]):
             parts: the user's own parts, by their names in configurations.
         """
         raise InputError(f"encoders of {config.domain} are not made again from files")
+
+    def kept_model(self, encoder: nn.Module, saved: Mapping[str, Any]) -> Any:
+        """The model that trained the encoder of a file, and goes on training it.
+
+        Args:
+            encoder: on the CPU, in evaluation mode.
+            saved: the content of its file, with ``config``.
+        """
+        domain = saved["config"].domain
+        raise InputError(f"this is an encoder of {domain}, not of links: load_encoder reads it")
+
+    def answers(
+        self, model: Any, questions: Any, *, columns: Sequence[str] | None, k: int, known: bool
+    ) -> Iterator[list[tuple[Any, ...]]]:
+        """Answers to questions by a kept model, some rows of :attr:`answer_columns` at a time.
+
+        Args:
+            model: from :meth:`kept_model`.
+            questions: a table.
+            columns: its columns, if they are not called as usual.
+            k: answers to each question.
+            known: whether known ones are among them.
+        """
+        raise NotImplementedError(f"{type(self).__name__} answers no questions")
 
     def items(
         self, encoder: nn.Module, saved: Mapping[str, Any], data: Any, reading: Reading

@@ -43,6 +43,8 @@ def load_torch(path: Path, description: str, declared: Mapping[str, Any], remedy
 
 
 SAFETENSORS = ".safetensors"
+DATA = "data."
+"""Prefix of tensors in NAME.safetensors that are no weights."""
 
 
 def safetensors_of(
@@ -52,14 +54,16 @@ def safetensors_of(
 
     Args:
         weights: the state of the encoder.
-        settings: further content for :func:`load_torch`, as JSON.
+        settings: further content for :func:`load_torch`, tensors or as JSON.
         facts: further entries of the header, for other programs.
     """
     from safetensors.torch import save
 
+    data = {DATA + name: value for name, value in settings.items() if hasattr(value, "dim")}
+    settings = {name: value for name, value in settings.items() if DATA + name not in data}
     # safetensors refuses shared memory and non-contiguous tensors.
-    copies = {name: tensor.contiguous().clone() for name, tensor in weights.items()}
-    return save(copies, {"format": "pt", **facts, "settings": json_text({**settings})})
+    copies = {name: tensor.contiguous().clone() for name, tensor in {**weights, **data}.items()}
+    return save(copies, {"format": "pt", **facts, "settings": json_text(settings)})
 
 
 def _read_safetensors(path: Path) -> dict[str, Any]:
@@ -67,7 +71,10 @@ def _read_safetensors(path: Path) -> dict[str, Any]:
 
     with safe_open(path, "pt") as file:
         settings = json.loads(file.metadata()["settings"])
-        return {**settings, "encoder": {name: file.get_tensor(name) for name in file.keys()}}  # noqa: SIM118
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    data = {name: tensors.pop(name) for name in [*tensors] if name.startswith(DATA)}
+    data = {name.removeprefix(DATA): tensor for name, tensor in data.items()}
+    return {**settings, **data, "encoder": tensors}
 
 
 def with_weights(

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple, get_args
 from gcl_hard.core.lazy import lazy
 from gcl_hard.files import locating
 from gcl_hard.files.io import expanded
+from gcl_hard.files.tables import is_table
 
 __getattr__, __dir__, __all__ = lazy(__name__, __file__, "graphs")
 
@@ -18,6 +19,8 @@ PARTS: tuple[Part, ...] = get_args(Part)
 ARCHIVES = (".tar.gz", ".tgz", ".tar")
 from_paths = True
 """Whether commands take the path of a data set, FOLDER/NAME, for NAME in FOLDER."""
+marks = ("columns",)
+"""Settings that say that a command's data are facts."""
 
 
 class KnownLinks(NamedTuple):
@@ -68,6 +71,8 @@ def canonical_name(name: str) -> str:
 def has_dataset(name: str, data_dir: str | Path | None = None) -> bool:
     """Whether a name belongs to a set of facts: a known one, or one in the folder or the cache.
 
+    A table may hold anything: see :func:`recognises`.
+
     Args:
         name: name of a data set, or the path of a folder or archive.
         data_dir: the data folder; by default that of ``GCL_HARD_DATA``.
@@ -76,9 +81,20 @@ def has_dataset(name: str, data_dir: str | Path | None = None) -> bool:
         >>> has_dataset("wn18rr"), has_dataset("MUTAG")
         (True, False)
     """
+    if is_table(name):
+        return False
     if not is_name(name):
         return is_set(expanded(name))
     return canonical_name(name) in KNOWN or own_file(name, data_dir) is not None
+
+
+def recognises(name: str, data_dir: str | Path | None = None) -> bool:
+    """Whether a name is that of a table whose columns are called as those of facts are."""
+    if not is_table(name):
+        return False
+    from gcl_hard.links.tables import has_facts
+
+    return has_facts((own_file(name, data_dir) if is_name(name) else None) or expanded(name))
 
 
 def own_file(name: str, data_dir: str | Path | None = None) -> Path | None:
@@ -92,10 +108,10 @@ def is_name(name: str) -> bool:
 
 
 def is_set(path: Path) -> bool:
-    """Whether a path is that of a folder or archive of facts."""
+    """Whether a path is that of a folder, archive or table of facts."""
     if path.is_dir():
         return all((path / f"{part}.txt").is_file() for part in PARTS)
-    return path.is_file() and path.name.endswith(ARCHIVES)
+    return path.is_file() and (path.name.endswith(ARCHIVES) or is_table(path.name))
 
 
 def in_folder(folder: Path, name: str) -> Path | None:

@@ -6,8 +6,10 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from heapq import nlargest
 from itertools import combinations
-from typing import Any, NamedTuple, Self
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 import torch
@@ -15,15 +17,18 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gcl_hard.core.ids import ordered_names
-from gcl_hard.errors import InputError, check_at_least, check_option
+from gcl_hard.errors import InputError, check_at_least, check_option, nearest
 from gcl_hard.files.io import digest_of_arrays
 from gcl_hard.graphs.copies import on_device
 from gcl_hard.graphs.parts import count
 from gcl_hard.links import PARTS, Part
 from gcl_hard.links.reversed_facts import reversed_notes
+from gcl_hard.links.tables import Columns, Triple, read_facts
 
-Triple = tuple[str, str, str]
 Names = Sequence[str] | Mapping[str, int] | Mapping[int, str]
+Missing = Literal["head", "relation", "tail"]
+"""What a question asks for."""
+MISSING: tuple[Missing, ...] = get_args(Missing)
 KINDS = ("1_1", "1_n", "n_1", "n_n")
 """Kinds of relations: one or many entities that ask, one or many that answer."""
 APART = ("train_mask", "val_mask", "test_mask", "train_edge_index", "test_edge_index")
@@ -71,10 +76,11 @@ class Facts:
     @classmethod
     def of(cls, keys: Tensor, answers: Tensor) -> Self:
         """The facts of queries and their answers, in any order; repeated ones count once."""
-        pairs = torch.unique(torch.stack([keys, answers], 1), dim=0)
-        distinct, counts = torch.unique_consecutive(pairs[:, 0], return_counts=True)
+        n = int(answers.max()) + 1 if len(answers) else 1
+        pairs = torch.unique(keys * n + answers)  # rows of two take several times the memory
+        distinct, counts = torch.unique_consecutive(pairs // n, return_counts=True)
         starts = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-        return cls(distinct, starts, pairs[:, 1].contiguous())
+        return cls(distinct, starts, pairs % n)
 
     def to(self, device: torch.device) -> Facts:
         """The same facts on a device."""
@@ -181,13 +187,16 @@ class LinkSet:
         """InputError for facts in two parts."""
         keys = {part: _keys(self.part(part), self.n_entities, self.n_relations) for part in PARTS}
         for part, other in combinations(PARTS, 2):
-            both, first, _ = np.intersect1d(keys[part], keys[other], return_indices=True)
+            both, first, second = np.intersect1d(keys[part], keys[other], return_indices=True)
             if len(both):
+                header = (
+                    " (the first of both: a header line?)" if first[0] == second[0] == 0 else ""
+                )
                 h, r, t = self.part(part)[int(first[0])].tolist()
                 fact = f"{self.entities[h]} {self.relations[r]} {self.entities[t]}"
                 raise InputError(
                     f"{self.name}: {len(both):,} facts of {part} are in {other} as well, such as "
-                    f"{fact}: a fact belongs to one part"
+                    f"{fact}{header}: a fact belongs to one part"
                 )
 
     def __repr__(self) -> str:
@@ -261,6 +270,55 @@ class LinkSet:
             for facts in triples.values()
         ]
         return cls._from_ids(ids, [*entity_ids], [*relation_ids], name, notes)
+
+    @classmethod
+    def from_table(
+        cls,
+        table: Any,
+        *,
+        columns: Columns = None,
+        split: Sequence[float] | None = None,
+        seed: int = 0,
+        entities: Names | None = None,
+        relations: Names | None = None,
+        name: str | None = None,
+    ) -> Self:
+        """A set of the facts in one table, a row each, split by a seed.
+
+        Every entity and relation has a fact in training. Facts between the same two entities, in
+        either direction and by any relations, are in one part, so that no held-out fact is that of
+        training the other way round. Notes say how many facts this moved. The split does not
+        depend on the order of rows.
+
+        Args:
+            table: path of NAME.csv or NAME.tsv (UTF-8; separated by comma, semicolon or tab) or of
+                NAME.parquet (extra ``parquet``), or a data frame. Numbers are taken as names.
+            columns: columns of heads, relations and tails, and perhaps of parts, with the words
+                train, valid and test; those called so if None, such as subject, predicate, object
+                and split. Others are not read, and noted.
+            split: shares of training, validation and testing; if None, the parts in their column,
+                or 0.8, 0.1 and 0.1 where there is none.
+            seed: seed of the split.
+            entities: as of :meth:`from_triples`.
+            relations: likewise.
+            name: name of the set in results; that of the file if None.
+
+        Raises:
+            InputError: for columns that are not there, or not called as those of facts are, an
+                empty cell, or shares that do not sum to 1.
+
+        Example:
+            >>> import pandas as pd
+            >>> stops = pd.DataFrame({"from": range(20), "to": [*range(1, 20), 0]})
+            >>> LinkSet.from_table(stops.assign(relation="next"), split=(0.6, 0.2, 0.2))
+            LinkSet(own: 20 entities, 1 relation, 12 / 4 / 4 facts)
+        """
+        parts, notes = read_facts(table, columns, split, seed)
+        if name is None:
+            name = Path(table).name if isinstance(table, str | Path) else "own"
+        return cls.from_triples(
+            *parts, entities=entities, relations=relations, name=name, notes=notes
+        )
 
     @classmethod
     def from_graphs(
@@ -421,6 +479,62 @@ class LinkSet:
         """The facts of all parts, which filtered ranks of test facts leave out."""
         return self._facts(PARTS)
 
+    def known(self, missing: Missing, parts: Sequence[Part] = ("train",)) -> Facts:
+        """The known answers to questions for heads, relations or tails.
+
+        Args:
+            missing: what is asked for; the key of a pair of entities is head · E + tail, that of
+                other questions as in :meth:`key`.
+            parts: parts whose facts are known.
+        """
+        if missing == "relation":
+            head, relation, tail = torch.cat([self.part(part) for part in parts]).unbind(1)
+            return Facts.of(head * self.n_entities + tail, relation)
+        return self.training_facts if tuple(parts) == ("train",) else self._facts(parts)
+
+    def has(self, facts: Tensor) -> Tensor:
+        """Whether facts, int64 [n, 3], are in one of the parts, bool [n]."""
+        sizes = self.n_entities, self.n_relations
+        known = [_keys(self.part(part).cpu(), *sizes) for part in PARTS]
+        return torch.from_numpy(np.isin(_keys(facts.cpu(), *sizes), np.concatenate(known)))
+
+    def numbered(self, triples: Sequence[Sequence[str | None]]) -> Tensor:
+        """Triples of names by their numbers, int64 [n, 3].
+
+        Args:
+            triples: names of a head, a relation and a tail; −1 stands for None, or an empty one.
+
+        Raises:
+            InputError: for a name that the set does not have; offers the nearest.
+
+        Example:
+            >>> links = LinkSet.from_triples([("Müller", "buys", "tent")])
+            >>> links.numbered([("Müller", "buys", None)])
+            tensor([[ 0,  0, -1]])
+            >>> links.numbered([("Mueller", "buys", None)])
+            Traceback (most recent call last):
+            ...
+            gcl_hard.errors.InputError: unknown entities: 'Mueller' (did you mean 'Müller'?)
+        """
+        columns = []
+        for column, kind in enumerate(("entities", "relations", "entities")):
+            numbers = self._numbers_by_name[kind]
+            names = [triple[column] or "" for triple in triples]
+            if lacking := [*dict.fromkeys(name for name in names if name not in numbers)]:
+                shown = "; ".join(_with_nearest(name, numbers) for name in lacking[:3])
+                more = f"; and {len(lacking) - 3:,} more" if len(lacking) > 3 else ""
+                raise InputError(f"unknown {kind}: {shown}{more}")
+            columns.append(torch.tensor([numbers[name] for name in names], dtype=torch.int64))
+        return torch.stack(columns, 1)
+
+    @cached_property
+    def _numbers_by_name(self) -> dict[str, dict[str, int]]:
+        kinds = {"entities": self.entities, "relations": self.relations}
+        return {
+            kind: {"": -1, **{name: i for i, name in enumerate(names)}}
+            for kind, names in kinds.items()
+        }
+
     @cached_property
     def _until_valid(self) -> Facts:
         return self._facts(("train", "valid"))
@@ -462,9 +576,22 @@ def _numbers(names: Names | None, needed: set[str], kind: str) -> dict[str, int]
     numbers = {name: i for i, name in enumerate(ordered)}
     if lacking := needed - numbers.keys():
         raise InputError(
-            f"{kind} lack {count(len(lacking), 'name')} that facts have, such as {min(lacking)!r}"
+            f"{kind} lack {count(len(lacking), 'name')} that facts have, such as "
+            f"{_with_nearest(min(lacking), numbers)}"
         )
     return numbers
+
+
+def _with_nearest(name: str, names: Iterable[str]) -> str:
+    """A name, and those nearest to it among the ones that share most pairs of letters with it."""
+
+    def pairs(word: str) -> set[str]:
+        return {word[i : i + 2] for i in range(len(word) - 1)}
+
+    letters = pairs(name.casefold())
+    shared = nlargest(200, names, key=lambda other: len(letters & pairs(other.casefold())))
+    close = nearest(name, shared)
+    return f"{name!r}" + (f" (did you mean {' or '.join(map(repr, close))}?)" if close else "")
 
 
 def _keys(facts: Tensor, n_entities: int, n_relations: int) -> NDArray[np.int64]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, cast
@@ -12,7 +13,7 @@ from typing import Any, ClassVar, Literal, cast
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from gcl_hard.core.ids import text_array
 from gcl_hard.errors import DivergenceError, InputError, calling_own
@@ -20,6 +21,7 @@ from gcl_hard.evaluation.ranking import AnswerRanks, filtered_ranks, mean_recipr
 from gcl_hard.experiments import hardware
 from gcl_hard.experiments.custom import own_part
 from gcl_hard.experiments.experiment import (
+    ENCODERS,
     Experiment,
     Parts,
     Report,
@@ -32,7 +34,9 @@ from gcl_hard.experiments.record import Scored, Tested
 from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.training import Training
 from gcl_hard.files.locating import members
-from gcl_hard.links import Part, canonical_name
+from gcl_hard.files.tables import is_table
+from gcl_hard.links import PARTS, Part, canonical_name
+from gcl_hard.links.asking import ANSWER_COLUMNS, Rows, answered
 from gcl_hard.links.data import KINDS, LinkSet, Queries
 from gcl_hard.links.files import load_links, locate
 from gcl_hard.links.models import (
@@ -54,6 +58,7 @@ from gcl_hard.links.settings import (
     UNTRAINED,
     LinkConfig,
 )
+from gcl_hard.links.tables import Columns, read_questions
 from gcl_hard.models import evaluating
 from gcl_hard.training.stopping import EarlyStopping
 
@@ -70,6 +75,9 @@ class LinkExperiment(Experiment[LinkConfig, LinkSet]):
     unit: ClassVar[str] = "fact"
     beside: ClassVar[Mapping[str, tuple[str, ...]]] = {"mrr": ("hits1", "hits3", "hits10")}
     methods: ClassVar[tuple[str, ...]] = SCORED
+    options: ClassVar[frozenset[str]] = frozenset({"save_encoder"})
+    answer_columns: ClassVar[Mapping[str, type]] = ANSWER_COLUMNS
+    shape: ClassVar[frozenset[str]] = frozenset({"entities", "relations", *PARTS})
     usual_baselines: ClassVar[tuple[str, ...]] = (FREQUENCY, UNTRAINED)
     has_validation: ClassVar[bool] = True
     chooses_once: ClassVar[bool] = True
@@ -79,7 +87,10 @@ class LinkExperiment(Experiment[LinkConfig, LinkSet]):
         self, config: LinkConfig, context: RunContext, user_data: LinkSet | None = None
     ) -> LinkSet:
         """The facts, on the device."""
-        data = user_data or load_links(config.dataset, data_dir=context.data_dir)
+        data = user_data or load_links(
+            config.dataset, data_dir=context.data_dir, columns=config.columns,
+            split=config.split, split_seed=config.split_seed,
+        )  # fmt: skip
         return data.to(torch.device(context.device))
 
     def facts(self, data: LinkSet) -> dict[str, Any]:
@@ -128,7 +139,7 @@ class LinkExperiment(Experiment[LinkConfig, LinkSet]):
         for part, needed in needs.items():
             if needed and not len(data.part(part)):
                 raise InputError(
-                    f"{config.dataset} has no fact in {part}.txt"
+                    f"{config.dataset} has no fact in {part}{'.txt' * (not is_table(data.name))}"
                     + (", by which settings and epochs are chosen" if part == "valid" else "")
                 )
         if own_part(config.encoder, context.parts) is not None:
@@ -165,9 +176,36 @@ class LinkExperiment(Experiment[LinkConfig, LinkSet]):
             if stopping is not None:
                 facts["best_epoch"] = stopping.best_epoch
         training.clock.train()
+        encoders = None
+        if ENCODERS in context.saves(run):
+            state = {name: weight.cpu().clone() for name, weight in scorer.state_dict().items()}
+            encoders = {"encoders": [state], "config": asdict(config), "seed": run.seed}
+            encoders |= saved_links(data)
         return TrainedRun(
-            run, tuple(losses[-1:]), *training.clock.seconds, embeddings=scorer, facts=facts
-        )
+            run, tuple(losses[-1:]), *training.clock.seconds, embeddings=scorer, facts=facts,
+            encoders=encoders,
+        )  # fmt: skip
+
+    def file_facts(self, data: LinkSet) -> dict[str, Any]:
+        """The facts and names of a model's file."""
+        return saved_links(data)
+
+    def kept_model(self, encoder: Any, saved: Mapping[str, Any]) -> LinkContrast:
+        """The model of a scorer and of the facts in its file."""
+        return new_model(saved["config"], links_of(saved), encoder, int(saved.get("seed", 0)))
+
+    def answers(
+        self, model: Any, questions: Any, *, columns: Columns, k: int, known: bool
+    ) -> Iterator[Rows]:
+        """The k best answers to the questions of a table."""
+        return answered(model, read_questions(questions, columns), k, known)
+
+    def new_encoder(
+        self, config: LinkConfig, saved: Mapping[str, Any], parts: Parts | None
+    ) -> nn.Module:
+        """A new scorer of the entities and relations of a file."""
+        scorer: nn.Module = new_scorer(config, links_of(saved), parts)
+        return scorer
 
     def score(self, trained: TrainedRun, data: LinkSet, context: RunContext) -> Scored:
         """The ranks of right answers, and the MRR of validation facts."""
@@ -204,6 +242,21 @@ class LinkExperiment(Experiment[LinkConfig, LinkSet]):
             arrays["relations"] = scorer.relations.weight.cpu().numpy()
         names = {"entity_names": data.entities, "relation_names": data.relations}
         return {**arrays, **{name: text_array(words) for name, words in names.items()}}
+
+
+def saved_links(links: LinkSet) -> dict[str, Any]:
+    """What the file of a model says of its facts: their parts, int64 [n, 3], and their names."""
+    parts: dict[str, Any] = {part: links.part(part).cpu() for part in PARTS}
+    return {**parts, "entities": [*links.entities], "relations": [*links.relations]}
+
+
+def links_of(saved: Mapping[str, Any]) -> LinkSet:
+    """The facts that :func:`saved_links` saved, named as in the configuration."""
+    train, valid, test = (saved[part] for part in PARTS)
+    return LinkSet(
+        train, valid, test, tuple(saved["entities"]), tuple(saved["relations"]),
+        saved["config"].dataset,
+    )  # fmt: skip
 
 
 def new_scorer(config: LinkConfig, data: LinkSet, parts: Parts | None) -> Any:

@@ -1,31 +1,37 @@
-"""Reading sets of facts: folders and archives of tab-separated triples."""
+"""Reading sets of facts: folders and archives of tab-separated triples, and tables."""
 
 from __future__ import annotations
 
 import os
 import re
 import tarfile
+from collections.abc import Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from gcl_hard.errors import InputError
 from gcl_hard.files import locating
 from gcl_hard.files.io import expanded, reading
 from gcl_hard.files.locating import Download, Wanted
+from gcl_hard.files.tables import SUFFIXES, is_table
 from gcl_hard.graphs.parts import count
-from gcl_hard.links import ARCHIVES, KNOWN, PARTS, Part, canonical_name, in_folder, is_name, is_set
-from gcl_hard.links.data import LinkSet, Triple
+from gcl_hard.links import (
+    ARCHIVES,
+    KNOWN,
+    PARTS,
+    Part,
+    canonical_name,
+    in_folder,
+    is_name,
+    is_set,
+)
+from gcl_hard.links.data import LinkSet
+from gcl_hard.links.tables import ENDS, RELATIONS, VAGUE, Columns, Triple
 
 SITE = "https://raw.githubusercontent.com/TimDettmers/ConvE/f3c0eb2"
 FIELDS = 3
-ENDS = {
-    "head", "tail", "h", "t", "subject", "object", "subj", "obj", "s", "o", "source", "target",
-    "src", "dst", "from", "to", "entity1", "entity2", "head_id", "tail_id", "node1", "node2",
-}  # fmt: skip
-RELATIONS = {
-    "relation", "rel", "r", "relation_id", "relation_type", "relationship", "predicate", "pred",
-    "p", "property", "type", "edge", "edge_type", "label", "kind", "verb",
-}  # fmt: skip
+NAMES = {*chain(*ENDS), *RELATIONS, *VAGUE}
 """Names of columns, in small letters."""
 NEWLINE = re.compile(r"\r\n|\r|\n")
 TERM = re.compile(r"(<[^>]*>|_:\S+)\t<[^>]*>\t.*\.")
@@ -38,6 +44,9 @@ def load_links(
     data_dir: str | Path | None = None,
     cache_dir: str | Path | None = None,
     download: bool = True,
+    columns: Columns = None,
+    split: Sequence[float] | None = None,
+    split_seed: int = 0,
 ) -> LinkSet:
     """A set of facts (head, relation, tail), in parts to train on, to choose by and to test on.
 
@@ -45,14 +54,18 @@ def load_links(
     is known: as a folder NAME with ``train.txt``, ``valid.txt`` and ``test.txt``, or as an archive
     of these, ``NAME.tar.gz``. A line is a fact, its three names separated by tabs. A first line of
     names of columns, such as head, relation and tail, is left out if none of them is in another
-    line, and noted.
+    line, and noted. A table, NAME.csv, NAME.tsv or NAME.parquet, is read as by
+    :meth:`LinkSet.from_table`.
 
     Args:
         name: FB15k-237, WN18RR, UMLS or Kinship, in any case; any other NAME of a folder or
-            archive, or the path of one.
+            archive, or of a table with its suffix, or the path of one.
         data_dir: the data folder; by default that of ``GCL_HARD_DATA``.
         cache_dir: root of the cache, as for :func:`gcl_hard.files.io.cache_root`.
         download: whether the network may be used.
+        columns: of a table, as of :meth:`LinkSet.from_table`.
+        split: likewise.
+        split_seed: likewise ``seed``.
 
     Returns:
         The set, on the CPU.
@@ -76,6 +89,10 @@ def load_links(
     """
     name = os.fspath(name)
     path = locate(name, data_dir=data_dir, cache_dir=cache_dir, download=download)
+    if is_table(path.name):
+        return LinkSet.from_table(
+            path, columns=columns, split=split, seed=split_seed, name=path.name
+        )
     links = read_links(path, name=canonical_name(name) if is_name(name) else None)
     known = KNOWN.get(links.name)
     sizes = (links.n_entities, links.n_relations, *(len(links.part(part)) for part in PARTS))
@@ -104,13 +121,14 @@ def locate(
     Raises:
         InputError: if it cannot be found; lists what was tried, and where to put which file.
     """
-    if not is_name(name):
+    here = data_dir is None and is_table(name) and expanded(name).is_file()
+    if here or not is_name(name):
         path = expanded(name)
         if is_set(path):
             return path
         raise InputError(
-            f"{path} is no set of facts: a folder with train.txt, valid.txt and test.txt, or an "
-            f"archive of them ({', '.join(ARCHIVES)})"
+            f"{path} is no set of facts: a folder with train.txt, valid.txt and test.txt, an "
+            f"archive of them ({', '.join(ARCHIVES)}), or a table ({', '.join(SUFFIXES)})"
         )
     name = canonical_name(name)
     places = locating.folders(
@@ -119,12 +137,16 @@ def locate(
     known = KNOWN.get(name)
     site = None
     put = [("a folder with train.txt, valid.txt and test.txt", name)]
+    if is_table(name):
+        put = [("the table", name)]
     if known is not None:
         site = Download(f"{SITE}/{known.file}", known.file, f"sha256:{known.sha256}")
         put.insert(0, (site.url, known.file))
     wanted = Wanted(
         look=partial(in_folder, name=name),
-        lacks=lambda folder: f"no folder {name}, no {name}{ARCHIVES[0]}",
+        lacks=lambda folder: (
+            f"no {'table' if is_table(name) else 'folder'} {name}, no {name}{ARCHIVES[0]}"
+        ),
         headline=locating.headline("set of facts", name, KNOWN, f"needs its folder {name}"),
         put=put,
         hint="no set of facts is in the package: LinkSet.from_triples makes one of your own",
@@ -195,13 +217,13 @@ def _facts(content: bytes, path: Path, part: Part, notes: list[str]) -> list[Tri
         spaces = f"spaces around {count(len(spaced), 'name')} dropped, such as {min(spaced)!r}"
         notes.append(f"{part}: {spaces}")
     head, *others = facts
-    if not {word.casefold() for word in head} <= ENDS | RELATIONS:
+    if not {word.casefold() for word in head} <= NAMES:
         return facts
     line = f"{part}: line 1, {' '.join(head)},"
     if {*head} & {name for fact in others for name in fact}:
         notes.append(f"{line} may be names of columns, and is a fact: other lines have its names")
         return facts
-    if head[1].casefold() not in RELATIONS:
+    if head[1].casefold() not in (*RELATIONS, *VAGUE):
         raise InputError(
             f"{path}, {part}.txt, line 1: columns must be head, relation and tail, got "
             f"{', '.join(head)}"

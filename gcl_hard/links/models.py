@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from functools import cached_property
@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from gcl_hard.core.seeds import Draws, Generators
-from gcl_hard.errors import InputError, check_at_least, check_number, unknown
-from gcl_hard.links.data import LinkSet, Queries
+from gcl_hard.errors import InputError, check_at_least, check_number
+from gcl_hard.links.data import MISSING, Facts, LinkSet, Missing, Queries
 from gcl_hard.losses.loss import ContrastiveLoss
 from gcl_hard.models import evaluating, loss_of
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 ELEMENTS = 2**24
 """Numbers of a tensor of queries × candidates × width."""
+ANSWERS = 2**18
+"""Answers of a block whose scores are compared at a time, of as many queries as ELEMENTS allow."""
 CLOSE = 2**18
 """Numbers of candidates, times their width, that are compared in double precision at a time."""
 
@@ -528,6 +530,10 @@ class LinkContrast(Draws, nn.Module):
         Raises:
             InputError: for a query of what the model does not have.
         """
+        self._check_known(queries)
+        return scores_of(self.scorer, queries)
+
+    def _check_known(self, queries: Queries) -> None:
         n_entities, n_relations = self._links.n_entities, self._links.n_relations
         known = (queries.entity >= 0) & (queries.entity < n_entities)
         known &= (queries.relation >= 0) & (queries.relation < 2 * n_relations)
@@ -536,13 +542,91 @@ class LinkContrast(Draws, nn.Module):
                 f"query {int(known.long().argmin())} is not of the model's {n_entities:,} entities "
                 f"and 2 × {n_relations:,} relations"
             )
-        return scores_of(self.scorer, queries)
+
+    @property
+    def links(self) -> LinkSet:
+        """The set that the model was made of."""
+        return self._links
+
+    def best(
+        self, facts: Tensor, missing: Missing, *, k: int = 10, known: Facts | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """The k best answers to many questions, by number, in memory for a block of scores.
+
+        Relations are ordered by the mean of the scores of both questions of a fact.
+
+        Args:
+            facts: int64 [n, 3], heads, relations and tails; the missing column is not read.
+            missing: ``head``, ``relation`` or ``tail``.
+            k: answers, at least 1.
+            known: answers that are left out, such as ``links.known(missing)``.
+
+        Returns:
+            Numbers of entities or relations, int64, and scores, float, [n, k] each or as many
+            columns as there are answers, the best first; −∞ where known facts leave no more.
+
+        Raises:
+            InputError: for a number that the model does not have.
+
+        Example:
+            >>> links = LinkSet.from_triples([("a", "r", "b"), ("b", "r", "c")])
+            >>> model = LinkContrast(DistMult(3, 1, dim=4), links)
+            >>> answers, scores = model.best(links.train, "tail", k=2, known=links.known("tail"))
+            >>> answers.shape, sorted(answers[0].tolist())
+            (torch.Size([2, 2]), [0, 2])
+        """
+        check_at_least("k", k, 1)
+        device = next((weight.device for weight in self.parameters()), facts.device)
+        facts = facts.to(device).clone()
+        facts[:, MISSING.index(missing)] = 0
+        ends = facts[:, [0, 2]].T.reshape(-1)
+        self._check_known(Queries(ends, facts[:, 1].repeat(2), ends))
+        number, width = self._links.n_entities, 1
+        if missing == "relation":
+            number, width = self._links.n_relations, self.scorer.relations.weight.shape[1]
+        known = None if known is None else known.to(device)
+        size = max(1, ELEMENTS // (min(number, ANSWERS) * width))
+        with evaluating(self.scorer), self.scorer.encoding():
+            parts = [
+                _highest(*self._scores_in_blocks(part, missing, known), number, k)
+                for part in torch.split(facts, size)
+            ]
+        return torch.cat([ids for ids, _ in parts]), torch.cat([values for _, values in parts])
+
+    def _scores_in_blocks(
+        self, facts: Tensor, missing: Missing, known: Facts | None
+    ) -> tuple[Callable[[int, int], Tensor], tuple[Tensor, Tensor]]:
+        """Scores of the answers from a first to before a last one; and those that are known."""
+        (head, relation, tail), links, scorer = facts.unbind(1), self._links, self.scorer
+        n, entities = links.n_relations, scorer.candidates()
+        entity, asked = (tail, relation + n) if missing == "head" else (head, relation)
+        key = head * links.n_entities + tail
+        if missing != "relation":
+            key = links.key(Queries(entity, asked, tail))
+        answers = (key[:0], key[:0]) if known is None else known.pairs(key)
+        query = scorer.query(entity, asked)
+
+        def compared(begin: int, end: int) -> Tensor:
+            return scorer.compare(query, entities[begin:end])
+
+        def of_relations(begin: int, end: int) -> Tensor:
+            kinds, n_kinds = torch.arange(begin, end, device=facts.device), end - begin
+            scores = [
+                scorer.pairwise(
+                    scorer.query(one.repeat_interleave(n_kinds), of.repeat(len(facts))),
+                    entities[other].repeat_interleave(n_kinds, 0),
+                )
+                for one, of, other in ((head, kinds, tail), (tail, kinds + n, head))
+            ]
+            return (scores[0] + scores[1]).view(-1, n_kinds) / 2
+
+        return of_relations if missing == "relation" else compared, answers
 
     def predict(
         self,
-        links: LinkSet,
+        links: LinkSet | None,
         head: str | None,
-        relation: str,
+        relation: str | None,
         tail: str | None = None,
         *,
         k: int = 10,
@@ -551,11 +635,12 @@ class LinkContrast(Draws, nn.Module):
         """The k best answers to a question, by name.
 
         Args:
-            links: the set that the model was made of, or another with the same names in the same
-                order, whatever its facts.
+            links: another set than the model was made of, with the same names in the same order,
+                whose facts are those known; None for its own.
             head: name of the head, or None to ask for it.
-            relation: name of the relation.
-            tail: name of the tail, where heads are asked for.
+            relation: name of the relation, likewise; relations are ordered by the mean of the
+                scores of both questions.
+            tail: name of the tail, likewise.
             k: answers.
             filtered: whether answers known from training are left out.
 
@@ -563,8 +648,8 @@ class LinkContrast(Draws, nn.Module):
             Names and scores, the best first.
 
         Raises:
-            InputError: for a name that the model does not have, a set with other names, or where
-                not one end is given.
+            InputError: for a name that the model does not have, with the nearest ones, a set with
+                other names, or where not two of the three are given.
 
         Example:
             >>> links = LinkSet.from_triples([("a", "r", "b"), ("b", "r", "c")])
@@ -572,27 +657,40 @@ class LinkContrast(Draws, nn.Module):
             >>> sorted(name for name, _ in model.predict(links, "a", "r"))
             ['a', 'c']
         """
-        if (head is None) == (tail is None):
-            raise InputError("give the head or the tail: the other one is what is asked for")
-        check_at_least("k", k, 1)
+        links, named = self.links if links is None else links, (head, relation, tail)
+        if named.count(None) != 1:
+            raise InputError("give two of head, relation and tail: the third is what is asked for")
         self.check_data(links)
-        names = links.entities
-        entity = _index("entity", tail if head is None else head, names)
-        r = _index("relation", relation, links.relations)
-        r += 0 if tail is None else links.n_relations
-        device = next((weight.device for weight in self.parameters()), links.train.device)
-        asked = Queries(*(torch.tensor([index], device=device) for index in (entity, r, 0)))
-        scores = self.scores(asked)[0].cpu()
-        if filtered:
-            facts = links.training_facts
-            _, known = facts.pairs(links.key(asked).to(facts.keys.device))
-            scores[known.cpu()] = -torch.inf
-        best = scores.topk(min(k, len(names)))
-        return [
-            (names[i], value)
-            for value, i in zip(best.values.tolist(), best.indices.tolist(), strict=True)
-            if value > -torch.inf
-        ]
+        missing = MISSING[named.index(None)]
+        known = links.known(missing) if filtered else None
+        ids, scores = self.best(links.numbered([named]), missing, k=k, known=known)
+        names = links.relations if missing == "relation" else links.entities
+        best = zip(ids[0].tolist(), scores[0].tolist(), strict=True)
+        return [(names[i], score) for i, score in best if score > -math.inf]
+
+
+def _highest(
+    scores: Callable[[int, int], Tensor], left_out: tuple[Tensor, Tensor], number: int, k: int
+) -> tuple[Tensor, Tensor]:
+    """Columns and values of the k highest scores of each row, from blocks of columns.
+
+    Args:
+        scores: scores with the columns from a first to before a last one.
+        left_out: rows and columns of scores that do not count.
+        number: of columns.
+        k: how many.
+    """
+    best, (rows, columns) = list[tuple[Tensor, Tensor]](), left_out
+    for begin in range(0, number, ANSWERS):
+        block = scores(begin, min(begin + ANSWERS, number))
+        inside = (columns >= begin) & (columns < begin + ANSWERS)
+        block[rows[inside], columns[inside] - begin] = -math.inf
+        top = block.topk(min(k, block.shape[1]))
+        best.append((top.indices + begin, top.values))
+        ids, values = (torch.cat(part, 1) for part in zip(*best, strict=True))
+        values, order = values.topk(min(k, values.shape[1]))
+        best = [(ids.gather(1, order), values)]
+    return best[0]
 
 
 def check_scorer(scorer: Any, links: LinkSet) -> None:
@@ -673,9 +771,3 @@ class Entities:
             close = level.masked_fill(close < answers, -math.inf)
         scores[asked[rows], columns] = close.to(scores.dtype)
         return scores
-
-
-def _index(kind: str, name: str | None, names: tuple[str, ...]) -> int:
-    if name is None or name not in names:
-        raise unknown(kind, str(name), names[:20])
-    return names.index(name)

@@ -17,8 +17,10 @@ from gcl_hard.experiments.settings import (
     is_own,
     method_setting,
 )
+from gcl_hard.files.tables import is_table
 from gcl_hard.functional.hardness import ScoredScale
 from gcl_hard.functional.objectives import Objective
+from gcl_hard.links.tables import checked_shares
 from gcl_hard.losses.loss import ContrastiveLoss
 from gcl_hard.losses.methods import METHODS
 from gcl_hard.training.loop import Optimisation, sparse_adam
@@ -46,6 +48,10 @@ RGCN_BLOCKS = 4
 
 def _is_jsd(above: Values) -> bool:
     return bool(above["objective"] == "jsd")
+
+
+def _is_table(above: Values) -> bool:
+    return is_table(above["dataset"])
 
 
 def _bias(above: Values) -> float:
@@ -84,9 +90,10 @@ class LinkConfig(RunConfig, LinkLoss):
     baselines: ClassVar[tuple[str, ...]] = LINK_BASELINES
     domain: ClassVar[Domain] = "links"
 
-    dataset: Annotated[
-        str, Setting("FB15k-237, …, or a folder of triples", "data", common=True, several=True)
-    ] = "FB15k-237"
+    dataset: Annotated[str, Setting(
+        "FB15k-237, …, a folder of triples, or a table, facts.csv",
+        "data", common=True, several=True,
+    )] = "FB15k-237"  # fmt: skip
     method: Annotated[str, method_setting(LINK_BASELINES, items="links", refused=_REFUSED)] = "hscl"
     protocol: Annotated[LinkProtocol, Setting("split, tested once", "split", several=True)] = (
         "split"
@@ -140,6 +147,18 @@ class LinkConfig(RunConfig, LinkLoss):
     sparse: Annotated[
         bool, Setting("update no vectors but those of a batch (SparseAdam)", "training")
     ] = False
+    columns: Annotated[tuple[str, ...] | None, Setting(
+        "of a table: HEAD,RELATION,TAIL, and perhaps PART, if their names do not say it",
+        "data", common=True, read_by=LINK_BASELINES, applies=_is_table,
+    )] = None  # fmt: skip
+    split: Annotated[tuple[float, ...] | None, Setting(
+        "of a table: shares of training, validation, testing (0.8,0.1,0.1, or its column of parts)",
+        "data", common=True, read_by=LINK_BASELINES, applies=_is_table,
+        canonical=lambda shares, above: checked_shares(shares),
+    )] = None  # fmt: skip
+    split_seed: Annotated[int, Setting(
+        "seed of the split of a table", "data", least=0, read_by=LINK_BASELINES, applies=_is_table
+    )] = 0  # fmt: skip
 
     def check(self) -> None:
         """Refuse meaningless combinations."""

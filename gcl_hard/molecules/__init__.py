@@ -5,14 +5,17 @@ Names are imported when they are used; here is what sets are called, and where t
 
 import glob
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from gcl_hard.core.lazy import lazy
-from gcl_hard.errors import unknown
+from gcl_hard.errors import InputError, unknown
 from gcl_hard.files import locating
+from gcl_hard.files.io import expanded
+from gcl_hard.files.tables import header_of
 
 __getattr__, __dir__, __all__ = lazy(__name__, __file__, "graphs")
 
@@ -68,6 +71,20 @@ GROUPS = {
 """Several sets by one name."""
 
 
+SMILES = ("smiles", "canonical_smiles", "mol")
+"""Columns that SMILES are looked for in, in any case."""
+marks = ("smiles",)
+"""Settings that say that a command's data are molecules."""
+
+
+def recognises(name: str, data_dir: str | Path | None = None) -> bool:
+    """Whether a name is that of a table with a column of SMILES."""
+    with suppress(InputError):
+        header = header_of(expanded(name)) if is_file(name) else []
+        return any(column.casefold() in SMILES for column in header)
+    return False
+
+
 def has_dataset(name: str, data_dir: str | Path | None = None) -> bool:
     """Whether a name is that of a known set of molecules, or of a table.
 
@@ -90,21 +107,6 @@ def is_file(name: str) -> bool:
         (True, False)
     """
     return Path(name).suffix in (".csv", ".gz")
-
-
-def doubt(arguments: Sequence[str], named: Mapping[str, Any]) -> str | None:
-    """Why a file of a command may hold no molecules: no column is called as SMILES are."""
-    named = {} if any(word.startswith("--smiles") for word in arguments) else named
-    for path in map(Path, named.get("dataset", ())):
-        if path.suffix == ".csv" and path.is_file():
-            with path.open(encoding="utf-8", errors="replace") as lines:
-                head = lines.readline().casefold()
-            if "smiles" not in head and "mol" not in head:
-                return (
-                    f"{path} is read as molecules, and no column is called smiles: a table of "
-                    f"nodes is given with its edges, --edges edges.csv"
-                )
-    return None
 
 
 def canonical(name: str) -> str:

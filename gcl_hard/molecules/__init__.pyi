@@ -22,6 +22,7 @@ class Source(NamedTuple):
     downloads: str = ""
 
 SOURCES: dict[str, Source]
+SMILES: tuple[str, ...]
 
 def is_file(name: str) -> bool: ...
 def canonical(name: str) -> str: ...

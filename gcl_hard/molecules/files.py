@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
 import hashlib
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -19,17 +17,15 @@ from numpy.typing import NDArray
 
 from gcl_hard.errors import InputError, unknown
 from gcl_hard.files import locating
-from gcl_hard.files.io import reading
 from gcl_hard.files.locating import Download, Wanted
-from gcl_hard.molecules import SOURCES, Kind, in_folder, is_file, name_or_path
+from gcl_hard.files.tables import header_of, lines_of
+from gcl_hard.molecules import SMILES, SOURCES, Kind, in_folder, is_file, name_or_path
 from gcl_hard.molecules.data import Molecules, Progress, from_smiles
 
 SITE = "https://deepchemdata.s3-us-west-1.amazonaws.com/datasets"
 """Where MoleculeNet's files are."""
 ELSEWHERE = "github.com/molecularsets/moses (data/train.csv) or github.com/molML/MoleculeACE"
 """Where the others are."""
-SMILES = ("smiles", "canonical_smiles", "mol")
-"""Columns that SMILES are looked for in, in any case."""
 OTHERS = ("mol_id", "exp_mean [nM]")
 """Other columns that are no targets."""
 WORDS = {
@@ -123,7 +119,7 @@ def load_molecules(
             raise InputError(f"{option} names columns of your own file, and {name} is a known set")
     source = SOURCES[name]
     path = locate(name, data_dir=data_dir, download=download, cache_dir=cache_dir)
-    target_columns = [column for column in _header(path) if column in source.target] or None
+    target_columns = [column for column in header_of(path) if column in source.target] or None
     return read_molecules(path, name=name, targets=target_columns, kind=source.kind, **options)
 
 
@@ -199,13 +195,13 @@ def read_molecules(
         >>> found.kind, found.molecules.y.tolist(), found.molecules.tasks
         ('classes', [1, 0], ('active',))
     """
-    path, columns = Path(path), _header(Path(path))
+    path, columns = Path(path), header_of(Path(path))
     read, wanted, in_any_case = _columns(
         path, columns, smiles=smiles, ids=ids, unlabelled=kind == "unlabelled",
         targets=[targets] if isinstance(targets, str) else targets,
     )  # fmt: skip
     positions = [columns.index(column) for column in read]
-    lines = islice(_lines(path), 1, None if limit is None else limit + 1)
+    lines = islice(lines_of(path), 1, None if limit is None else limit + 1)
     rows = ([row[i] for i in positions] for row in lines)
     # Millions of SMILES alone are not held, nor read where the cache has their molecules.
     held = [*rows] if len(read) > 1 else []
@@ -346,24 +342,3 @@ def _kind(y: NDArray[np.float64]) -> Kind:
         few = whole and known.min() >= 0 and len(np.unique(known)) == known.max() + 1
         return "classes" if few else "values"
     return "classes" if y.shape[1] == 1 and len(known) == len(y) else "tasks"
-
-
-def _lines(path: Path) -> Iterator[list[str]]:
-    """The cells of each line of a CSV file that is not blank, as many as its first line has."""
-    opened: Any = gzip.open if path.suffix == ".gz" else open
-    n_columns = 0
-    with reading(path, "a CSV file"), opened(path, "rt", encoding="utf-8-sig", newline="") as text:
-        for row in filter(None, lines := csv.reader(text)):
-            n_columns = n_columns or len(row)
-            if len(row) != n_columns:
-                raise InputError(
-                    f"{path}, line {lines.line_num}: {len(row)} columns, expected {n_columns}"
-                )
-            yield row
-
-
-def _header(path: Path) -> list[str]:
-    header = next(_lines(path), [])
-    if not header:
-        raise InputError(f"{path} is empty; expected a line of column names")
-    return [name.strip() for name in header]

@@ -83,8 +83,8 @@ ALIASES = {
 """Names of the sets, with and without those of the classes of PyTorch Geometric, or their files."""
 from_paths = True
 """Whether commands take the path of a data set, FOLDER/NAME.npz, for NAME in FOLDER."""
-files_beside = ("edges",)
-"""Flags of a second file beside the data set, which say that it is of nodes."""
+marks = files_beside = ("edges",)
+"""Settings that say that a command's data are nodes; they name a second file beside the set."""
 from_one_graph = True
 """Whether one graph of PyTorch Geometric or NetworkX makes a set."""
 

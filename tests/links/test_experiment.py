@@ -248,7 +248,6 @@ def test_ranks_in_batches_are_those_of_all_at_once(
         (["--encoder=complex", "--dim=7"], ["complex", 2, 7]),
         (["--encoder=rgcn", "--dim=6"], ["rgcn", 4, 6]),
         (["--hardness-scale=cosine", "--objective=jsd"], ["hardness-scale", "score"]),
-        (["--save-encoder"], ["links", "--save-encoder"]),
         (["--diagnostics=1"], ["links", "--diagnostics"]),
     ],
 )

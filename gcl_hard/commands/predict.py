@@ -1,0 +1,203 @@
+"""Predictions by a saved model of links: the command ``predict``, and :func:`load_links_model`."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from gcl_hard.commands.encoders import encoder_in, read_encoders
+from gcl_hard.commands.parser import Parser
+from gcl_hard.core.extras import check_extra
+from gcl_hard.errors import InputError, check_at_least
+from gcl_hard.experiments import hardware
+from gcl_hard.experiments.custom import EncoderMaker, named_object
+from gcl_hard.experiments.domains import CONFIGS
+from gcl_hard.experiments.progress import bar_of
+from gcl_hard.experiments.registry import runnable
+from gcl_hard.files.io import atomic_write, check_writable
+
+if TYPE_CHECKING:
+    from gcl_hard.links import LinkContrast, LinkSet
+
+OUTPUT = "predictions.csv"
+"""The file that the command writes if none is named."""
+SUFFIXES = (".csv", ".parquet")
+Rows = list[tuple[Any, ...]]
+
+
+def load_links_model(
+    path: str | Path,
+    encoder: EncoderMaker | None = None,
+    *,
+    links: LinkSet | None = None,
+    trust: bool = False,
+) -> LinkContrast:
+    """A trained model of links that ``bench --save-encoder`` or :func:`evaluate` saved.
+
+    ``model.predict(None, "ann", "parent")`` answers a question, and ``fit(model, model.links)``
+    continues training: with its weights, loss and candidates, and a new state of the optimiser.
+
+    Args:
+        path: NAME.pt, or NAME.safetensors as ``gcl-hard export`` writes it; read as data.
+        encoder: your own scorer, as it was given when it was trained; not needed for ours.
+        links: facts of the same names in the same order, which are then those that are known, and
+            of an R-GCN its graph; those that it was trained with if None.
+        trust: as of :func:`load_encoder`.
+
+    Returns:
+        The model, on the CPU; ``model.links`` has its facts and names.
+
+    Raises:
+        InputError: for a file of something else, a scorer that does not fit it, or facts of other
+            names.
+
+    Example:
+        >>> import tempfile
+        >>> from gcl_hard import evaluate
+        >>> from gcl_hard.links import LinkSet
+        >>> facts = [(f"p{i}", "next", f"p{(i + 1) % 9}") for i in range(9)]
+        >>> links = LinkSet.from_triples(facts[:7], facts[7:8], facts[8:])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     evaluation = evaluate("distmult", links, "ucl", seeds=1, epochs=1, baselines=(),
+        ...                           output=folder, progress=False)
+        ...     model = load_links_model(next(evaluation.folder.glob("*.pt")))
+        >>> len(model.predict(None, "p0", "next", k=3))
+        3
+    """
+    path = Path(path)
+    saved = read_encoders(path)
+    experiment = runnable(saved["config"])
+    if links is not None:
+        saved |= experiment.file_facts(links)
+    model: LinkContrast = experiment.kept_model(
+        encoder_in(path, saved, encoder, fold=None, trust=trust), saved
+    )
+    return model
+
+
+def predict(
+    model: str | Path,
+    queries: str | Path | Any,
+    *,
+    output: str | Path = OUTPUT,
+    k: int = 10,
+    known: bool = False,
+    columns: tuple[str, ...] | None = None,
+    encoder: EncoderMaker | str | None = None,
+    trust: bool = False,
+    device: str = "auto",
+    force: bool = False,
+) -> Path:
+    """Write the best answers to many questions, of which each lacks a head, relation or tail.
+
+    The columns are ``query``, the number of the question from 1, ``head``, ``relation`` and
+    ``tail`` with the answer in its place, ``missing``, ``rank``, ``score``, which compares the
+    answers to one question, and ``known``.
+
+    Args:
+        model: NAME.pt or NAME.safetensors, as of :func:`gcl_hard.load_links_model`.
+        queries: a table, as of :meth:`gcl_hard.links.LinkSet.from_table`, in which one cell of each
+            row is empty, or which lacks one of the three columns.
+        output: NAME.csv, or NAME.parquet (extra parquet).
+        k: answers to each question.
+        known: whether facts that are known, of any part, are among the answers.
+        columns: columns of heads, relations and tails, if they are not called so.
+        encoder: your own scorer, as it was given when it was trained, or ``module:Name`` of it; not
+            needed for ours.
+        trust: as of :func:`gcl_hard.load_encoder`.
+        device: auto, cpu, cuda or cuda:N.
+        force: whether a file that is there is replaced.
+
+    Returns:
+        The path.
+
+    Raises:
+        InputError: for a name that the model does not have, with the nearest ones, or a row in
+            which not one cell is empty.
+    """
+    path = Path(output)
+    if path.suffix not in SUFFIXES:
+        raise InputError(f"predictions are written to {', '.join(SUFFIXES)}, got {path}")
+    if path.suffix == ".parquet":
+        check_extra("parquet", f"writing {path.name}")
+    if path.exists() and not force:
+        raise InputError(f"{path} is there: give another name, or force=True (--force)")
+    check_writable(path.absolute().parent)
+    check_at_least("k", k, 1)
+    made_by = named_object(encoder, "encoder") if isinstance(encoder, str) else encoder
+    trained = load_links_model(model, made_by, trust=trust)
+    trained.to(hardware.choose_device(device))
+    print(f"{model}: {type(trained.scorer).__name__} of {trained.links}", file=sys.stderr)
+    experiment = runnable(CONFIGS["links"])
+    with (
+        bar_of("predicting", " answers") as bar,
+        atomic_write(path) as file,
+        _WRITERS[path.suffix](file, experiment.answer_columns) as write,
+    ):
+        for rows in experiment.answers(trained, queries, columns=columns, k=k, known=known):
+            write(rows)
+            bar.update(len(rows))
+    return path
+
+
+@contextmanager
+def _csv(file: BinaryIO, columns: Mapping[str, type]) -> Iterator[Callable[[Rows], Any]]:
+    text = io.TextIOWrapper(
+        file, encoding="utf-8", errors="backslashreplace", newline="", write_through=True
+    )
+    lines = csv.writer(text)
+    lines.writerow(columns)
+    yield lines.writerows
+    text.detach()
+
+
+@contextmanager
+def _parquet(file: BinaryIO, columns: Mapping[str, type]) -> Iterator[Callable[[Rows], Any]]:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    kinds = {int: pa.int64(), str: pa.string(), float: pa.float32(), bool: pa.bool_()}
+    schema = pa.schema([(name, kinds[kind]) for name, kind in columns.items()])
+    with parquet.ParquetWriter(file, schema) as writer:
+        yield lambda rows: writer.write_table(
+            pa.Table.from_pylist([dict(zip(columns, row, strict=True)) for row in rows], schema)
+        )
+
+
+_WRITERS = {".csv": _csv, ".parquet": _parquet}
+
+
+def predict_parser() -> Parser:
+    """The parser of ``gcl-hard predict``."""
+    parser = Parser(
+        "gcl_hard predict",
+        "Answer questions by a saved model of links: which tail, head or relation a fact has.",
+        "model.pt queries.csv -k 10 -o top.csv",
+        usage="MODEL QUERIES [-o FILE] [...]",
+    )
+    parser.add_argument("model", metavar="MODEL", help="of bench --save-encoder on links")
+    parser.add_argument(
+        "queries", metavar="QUERIES",
+        help="a table with columns head, relation and tail, of which one cell a row is empty",
+    )  # fmt: skip
+    parser.add_options("predictions", predict, {"model", "queries", "trust"}, output=OUTPUT)
+    return parser
+
+
+def parse_predict(arguments: Sequence[str]) -> dict[str, Any]:
+    """The arguments of :func:`predict` in a command line."""
+    return {"output": OUTPUT} | predict_parser().parse(arguments)[0]
+
+
+STOPPED = "stopped; nothing was written"
+
+
+def command(arguments: Sequence[str]) -> int:
+    """Run the command line, and return its exit status."""
+    print(f"predictions: {predict(**parse_predict(arguments))}")
+    return 0
