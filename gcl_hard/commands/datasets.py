@@ -6,7 +6,7 @@ import os
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from gcl_hard.errors import InputError
@@ -60,16 +60,28 @@ def named_paths(stated: Mapping[str, Any]) -> dict[str, Any]:
             raise InputError(f"dataset '{name}': there is no such file or folder")
         _check_folder(path)
     beside = {
-        name: os.path.relpath(expanded(stated[name]), paths[0].parent)
-        for name in files_beside() if name in stated and expanded(stated[name]).exists()
-    }  # fmt: skip
+        name: PurePath(os.path.relpath(expanded(stated[name]), paths[0].parent)).as_posix()
+        for name in naming("files_beside")
+        if name in stated and expanded(stated[name]).exists()
+    }
     stems = tuple(path.name if path.is_dir() else SUFFIX.sub("", path.name) for path in paths)
     return {"dataset": stems[0] if alone else stems, "data_dir": folders.pop(), **beside}
 
 
-def files_beside() -> list[str]:
-    """Settings that are a second file beside a data set."""
-    return [name for domain in CONFIGS for name in getattr(namespace(domain), "files_beside", ())]
+def naming(kind: str) -> dict[str, Domain]:
+    """Settings that name data, and their domains.
+
+    Args:
+        kind: ``marks``, by which the data of a command belong to that domain, or ``files_beside``,
+            which are a second file beside a data set.
+    """
+    return {name: domain for domain in CONFIGS for name in getattr(namespace(domain), kind, ())}
+
+
+def with_domain(stated: Mapping[str, Any]) -> dict[str, Any]:
+    """What names the data, with the domain if a setting says it: the first, as several have it."""
+    marked = [domain for name, domain in naming("marks").items() if name in stated]
+    return {"domain": marked[0], **stated} if marked else {**stated}
 
 
 def _takes_paths(names: Sequence[str], domain: str | None) -> bool:
@@ -171,18 +183,13 @@ def domain_of(stated: Mapping[str, Any]) -> Domain:
     return needed
 
 
-def marks() -> dict[str, Domain]:
-    """Settings that say to which domain the data of a command belong, by their names."""
-    return {name: domain for domain in CONFIGS for name in getattr(namespace(domain), "marks", ())}
-
-
 def check_said(stated: Mapping[str, Any]) -> None:
     """Refuse a table of which neither its columns nor the command say what it holds."""
     for name in [] if "domain" in stated else _names(stated):
         path = (stated.get("data_dir") or Path()) / name
         known = any(_answers("recognises", name, stated.get("data_dir")).values())
         if is_table(name) and path.is_file() and not known:
-            flags = " or ".join(f"--{mark} ({domain})" for mark, domain in marks().items())
+            flags = " or ".join(f"--{mark} ({domain})" for mark, domain in naming("marks").items())
             raise InputError(
                 f"{name} is a table whose columns do not say what it holds: name them by {flags}, "
                 f"or say it by --domain"

@@ -13,7 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from gcl_hard.commands.datasets import DEFAULT, domain_of, domains_of_objects, named_paths
+from gcl_hard.commands.datasets import (
+    DEFAULT,
+    domain_of,
+    domains_of_objects,
+    named_paths,
+    naming,
+    with_domain,
+)
 from gcl_hard.commands.encoders import encoders_of, read_encoders
 from gcl_hard.commands.execute import execute
 from gcl_hard.commands.options import BenchOptions, all_values, bench_configs
@@ -150,7 +157,7 @@ def evaluate(
     graphs = str(graphs) if isinstance(graphs, Path) else graphs
     if not isinstance(name, str):
         raise InputError(f"name must be a word, got {name!r}")
-    config_class = _config_class(graphs, data_dir)
+    config_class = _config_class(graphs, data_dir, settings)
     experiment = experiment_of(config_class)
     beside = experiment.usual_baselines if baselines is None else baselines
     for setting in settings:
@@ -169,8 +176,9 @@ def evaluate(
             for augmentation in _as_tuple(values["augmentations"])
         )
     if isinstance(graphs, str):
-        where = _where(graphs, data_dir)
-        values["dataset"], data_dir = where["dataset"], where.get("data_dir")
+        where = _where(graphs, data_dir, settings)
+        data_dir = where.get("data_dir")
+        values |= {key: where[key] for key in ("dataset", *naming("files_beside")) if key in where}
     else:
         user_set = experiment.user_data(graphs, name, values)
         if not hasattr(user_set, "name"):
@@ -217,10 +225,12 @@ def _as_tuple(value: Any) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, list | tuple) else (value,)
 
 
-def _config_class(graphs: Any, data_dir: str | Path | None) -> type[RunConfig]:
+def _config_class(
+    graphs: Any, data_dir: str | Path | None, settings: Mapping[str, Any]
+) -> type[RunConfig]:
     """The class of configurations for some data."""
     if isinstance(graphs, str):
-        return CONFIGS[DEFAULT if ":" in graphs else domain_of(_where(graphs, data_dir))]
+        return CONFIGS[DEFAULT if ":" in graphs else domain_of(_where(graphs, data_dir, settings))]
     if is_one_graph(graphs):
         raise InputError(
             f"this is one graph, a {type(graphs).__name__}: for contrast between its nodes give "
@@ -229,9 +239,10 @@ def _config_class(graphs: Any, data_dir: str | Path | None) -> type[RunConfig]:
     return CONFIGS[domains_of_objects(graphs)[0]]
 
 
-def _where(name: str, data_dir: str | Path | None) -> dict[str, Any]:
-    """Name and folder of a set given by name or path."""
-    stated: dict[str, Any] = {"dataset": (name,)}
+def _where(name: str, data_dir: str | Path | None, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Name and folder of a set given by name or path, with settings that go with them."""
+    naming_data = (naming("marks") | naming("files_beside")).keys() & settings.keys()
+    stated = with_domain({key: settings[key] for key in naming_data} | {"dataset": (name,)})
     if data_dir is not None:
         stated["data_dir"] = Path(data_dir)
     return stated | named_paths(stated)

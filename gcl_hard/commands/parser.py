@@ -16,7 +16,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, Literal, NoReturn, get_args, get_origin, get_type_hints
 
-from gcl_hard.commands.datasets import check_said, domain_of, files_beside, marks, named_paths
+from gcl_hard.commands.datasets import check_said, domain_of, named_paths, naming, with_domain
 from gcl_hard.errors import InputError, nearest, without_password
 from gcl_hard.experiments.domains import CONFIGS
 from gcl_hard.experiments.settings import Domain, RunConfig, flag, known
@@ -311,13 +311,11 @@ def data_named(arguments: Sequence[str]) -> dict[str, Any]:
     A setting that a domain has among its ``marks`` names the domain.
     """
     names: dict[str, Any] = {
+        **dict.fromkeys(naming("marks"), tuple[str, ...]),
+        **dict.fromkeys(naming("files_beside"), str),
         "domain": str, "table": str, "dataset": tuple[str, ...], "data_dir": Path,
-        **dict.fromkeys(files_beside(), str),
     }  # fmt: skip
-    of_domain = marks()
-    readers = {
-        name: reader(kind | None) for name, kind in (names | dict.fromkeys(of_domain, str)).items()
-    }
+    readers = {name: reader(kind | None) for name, kind in names.items()}
     parser = RaisingParser(add_help=False)
     parser.add_argument("--config", action="append", default=[])
     for name, read in readers.items():
@@ -329,9 +327,7 @@ def data_named(arguments: Sequence[str]) -> dict[str, Any]:
         for content in files if isinstance(content, dict)
         for name, value in content.items() if name in readers
     }  # fmt: skip
-    named = {name: value for name, value in (named | typed).items() if value is not None}
-    marked = [domain for name, domain in of_domain.items() if name in named]
-    return {"domain": marked[0], **named} if marked else named
+    return with_domain({k: value for k, value in (named | typed).items() if value is not None})
 
 
 def read_settings(

@@ -72,12 +72,17 @@ def load_links_model(
     path = Path(path)
     saved = read_encoders(path)
     experiment = runnable(saved["config"])
+
+    def model() -> LinkContrast:
+        scorer = encoder_in(path, saved, encoder, fold=None, trust=trust)
+        return experiment.kept_model(scorer, saved)
+
+    kept = model()
     if links is not None:
+        kept.check_data(links)
         saved |= experiment.file_facts(links)
-    model: LinkContrast = experiment.kept_model(
-        encoder_in(path, saved, encoder, fold=None, trust=trust), saved
-    )
-    return model
+        kept = model()
+    return kept
 
 
 def predict(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import gzip
-import warnings
+import re
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,18 @@ from numpy.typing import NDArray
 
 from gcl_hard.core.extras import check_extra
 from gcl_hard.errors import InputError
-from gcl_hard.files.io import reading
+from gcl_hard.files.io import expanded, reading
 
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".parquet")
+SEPARATORS = ",;\t"
+MISSING = ("", "#N/A", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null")
+"""Cells of a CSV without a value."""
+PART_OF = {
+    **dict.fromkeys(("train", "training"), 0),
+    **dict.fromkeys(("valid", "validation", "val", "dev"), 1),
+    "test": 2,
+}
+"""The part of a split that a word in small letters names: training, validation, testing."""
 
 
 def is_table(name: str) -> bool:
@@ -48,7 +58,7 @@ def read_table(table: Any, kind: str) -> dict[str, NDArray[Any]]:
         MissingExtraError: without pandas, or pyarrow for Parquet.
     """
     check_extra("bench", f"a table of {kind}", "pandas")
-    frame = _of_file(Path(table)) if isinstance(table, str | Path) else table
+    frame = _of_file(expanded(table)) if isinstance(table, str | Path) else table
     if not (hasattr(frame, "iloc") and hasattr(frame, "columns")):
         raise InputError(
             f"{kind} are a {type(table).__name__}; expected a DataFrame of pandas, or the path of "
@@ -65,25 +75,22 @@ def read_table(table: Any, kind: str) -> dict[str, NDArray[Any]]:
 def _of_file(path: Path) -> Any:
     import pandas as pd
 
-    if path.suffix.casefold() == ".parquet":
+    if is_parquet(path):
         check_extra("parquet", f"reading {path.name}", "pyarrow")
         with reading(path, "a table"):
             return pd.read_parquet(path)
-    opened: Any = gzip.open if path.suffix == ".gz" else open
-    with reading(path, "a table", "save it as CSV in UTF-8"), warnings.catch_warnings():
-        warnings.simplefilter("error")  # of lines that are longer than the first
-        with opened(path, "rt", encoding="utf-8-sig") as text:
-            first = text.readline()
-        by = max(",;\t", key=first.count)
-        frame = pd.read_csv(path, sep=by, dtype=str, index_col=False, encoding="utf-8-sig")
-    return frame.apply(_parsed, decimal="," if by == ";" else ".")
+    header, decimal = header_of(path), "," if _separator(path) == ";" else "."
+    frame = pd.DataFrame([*islice(lines_of(path), 1, None)], columns=header, dtype=object)
+    return frame.apply(_parsed, decimal=decimal)
 
 
-def _parsed(words: Any, decimal: str) -> Any:
+def _parsed(cells: Any, decimal: str) -> Any:
     """A column of text as numbers or truth values, if all of it are."""
     import pandas as pd
 
-    known = words.dropna().str.strip()
+    words = cells.str.strip()
+    words = words.mask(words.isin(MISSING), None)
+    known = words.dropna()
     if known.str.casefold().isin(("true", "false")).all() and len(known):
         return (known.str.casefold() == "true").astype(object).reindex(words.index)
     if known.str.fullmatch(r"[+-]?0\d+|\d{16,}").any():
@@ -108,24 +115,36 @@ def _values(column: Any) -> NDArray[Any]:
     return np.asarray(values.where(values.notna(), None).to_numpy(object))
 
 
-def lines_of(path: Path, separators: str = ",") -> Iterator[list[str]]:
+def is_parquet(path: Path) -> bool:
+    """Whether a path is called as a Parquet file."""
+    return path.suffix.casefold() == ".parquet"
+
+
+def _opened(path: Path) -> Any:
+    opened: Any = gzip.open if path.suffix.casefold() == ".gz" else open
+    return opened(path, "rt", encoding="utf-8-sig", newline="")
+
+
+def _separator(path: Path) -> str:
+    """What separates cells: the most frequent of the separators in the first line."""
+    with _opened(path) as text:
+        unquoted = re.sub('"[^"]*"', "", text.readline())
+    return max(SEPARATORS, key=unquoted.count)
+
+
+def lines_of(path: Path) -> Iterator[list[str]]:
     """The cells of each line of a CSV file that is not blank, as many as its first line has.
 
     Args:
-        path: the file, in UTF-8, which may be gzipped, NAME.gz.
-        separators: letters of which that most frequent in the first line separates cells.
+        path: the file, in UTF-8, which may be gzipped, NAME.gz; cells are separated by comma,
+            semicolon or tab.
 
     Raises:
         InputError: for a file that cannot be read, or a line with another number of cells.
     """
-    opened: Any = gzip.open if path.suffix == ".gz" else open
     n_columns = 0
-    with reading(path, "a CSV file"), opened(path, "rt", encoding="utf-8-sig", newline="") as text:
-        separator = separators
-        if len(separators) > 1:
-            separator = max(separators, key=text.readline().count)
-            text.seek(0)
-        for row in filter(None, lines := csv.reader(text, delimiter=separator)):
+    with reading(path, "a CSV file", ": save it as CSV in UTF-8"), _opened(path) as text:
+        for row in filter(None, lines := csv.reader(text, delimiter=_separator(path))):
             n_columns = n_columns or len(row)
             if len(row) != n_columns:
                 raise InputError(
@@ -134,13 +153,20 @@ def lines_of(path: Path, separators: str = ",") -> Iterator[list[str]]:
             yield row
 
 
-def header_of(path: Path, separators: str = ",") -> list[str]:
-    """The names of columns in the first line of a table; arguments and errors of :func:`lines_of`.
+def header_of(path: Path) -> list[str]:
+    """The names of columns of a CSV or Parquet file.
 
     Raises:
-        InputError: also if there is no line.
+        InputError: as of :func:`lines_of`; also if there is no line.
+        MissingExtraError: for Parquet without pyarrow.
     """
-    header = next(lines_of(path, separators), [])
+    if is_parquet(path):
+        check_extra("parquet", f"reading {path.name}")
+        from pyarrow import parquet
+
+        with reading(path, "a Parquet file"):
+            return parquet.read_schema(path).names
+    header = next(lines_of(path), [])
     if not header:
         raise InputError(f"{path} is empty; expected a line of column names")
     return [name.strip() for name in header]

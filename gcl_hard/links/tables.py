@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import chain, islice, zip_longest
 from pathlib import Path
@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gcl_hard.core.extras import check_extra
 from gcl_hard.errors import InputError, unknown
 from gcl_hard.files.io import expanded, reading
-from gcl_hard.files.tables import header_of, lines_of
+from gcl_hard.files.tables import PART_OF, header_of, is_parquet, lines_of
 
 Triple = tuple[str, str, str]
 
@@ -31,15 +30,8 @@ RELATIONS = (
 VAGUE = ("type", "edge", "edge_type", "label", "kind", "verb")
 """Names of columns in small letters; the vague ones are of relations where no other is there."""
 SPLIT = "split"
-WORDS = {
-    **dict.fromkeys(("train", "training"), 0),
-    **dict.fromkeys(("valid", "validation", "val", "dev"), 1),
-    "test": 2,
-}
-"""Words for the parts in a column of them."""
 SHARES = (0.8, 0.1, 0.1)
 """Shares of the facts for training, validation and testing, unless others are asked for."""
-SEPARATORS = "\t;,"
 EMPTY = ("None", "nan", "<NA>", "NaT")
 Columns = Sequence[str] | None
 
@@ -72,50 +64,34 @@ def named_columns(header: Sequence[str], *, surely: bool = False) -> list[str] |
 
 def has_facts(path: Path) -> bool:
     """Whether the names of a table's columns say that it has facts; False if it cannot be read."""
-    known = list[bool]()
-
-    def look(header: Sequence[str]) -> Sequence[str]:
-        known.append(named_columns(header, surely=True) is not None)
-        return ()
-
     with suppress(InputError, ImportError):
-        read_columns(path, look)
-    return any(known)
+        return named_columns(header_of(path), surely=True) is not None
+    return False
 
 
-def read_columns(
-    table: Any, choose: Callable[[Sequence[str]], Sequence[str]]
-) -> list[tuple[str, ...]]:
-    """Some columns of a table as text, without spaces around it; "" where a cell is empty.
+def _header(table: Any) -> list[str]:
+    """The names of the columns of a file or a data frame; InputError for what is no table."""
+    if isinstance(table, str | Path):
+        return header_of(expanded(table))
+    if not hasattr(table, "columns"):
+        raise InputError(f"a table is a file or a data frame, got {type(table).__name__}")
+    return [str(column) for column in table.columns]
 
-    Args:
-        table: path of NAME.parquet or of a text, whose separator is that of its first line; or a
-            data frame.
-        choose: called with the names of all columns; returns those to read.
 
-    Raises:
-        InputError: for what is no table.
-    """
+def _cells(table: Any, header: Sequence[str], names: Sequence[str]) -> list[tuple[str, ...]]:
+    """Some columns of a table as text, without spaces around it; "" where a cell is empty."""
+    at = [header.index(name) for name in names]
     if not isinstance(table, str | Path):
-        if not hasattr(table, "columns"):
-            raise InputError(f"a table is a file or a data frame, got {type(table).__name__}")
-        wanted = choose([str(column) for column in table.columns])
-        return [_texts(table[name].to_list()) for name in wanted]
+        return [_texts(table.iloc[:, i].to_list()) for i in at]
     path = expanded(table)
-    if path.suffix.casefold() != ".parquet":
-        header = header_of(path, SEPARATORS)
-        at = [header.index(name) for name in choose(header)]
-        lines = islice(lines_of(path, SEPARATORS), 1, None)
-        rows = [[row[i].strip() for i in at] for row in lines]
+    if not is_parquet(path):
+        rows = [[row[i].strip() for i in at] for row in islice(lines_of(path), 1, None)]
         return [*zip(*rows, strict=True)] if rows else [()] * len(at)
-    check_extra("parquet", f"reading {path.name}")
     from pyarrow import parquet
 
     with reading(path, "a Parquet file"):
-        file = parquet.ParquetFile(path)
-        wanted = choose(file.schema_arrow.names)
-        content = file.read([*wanted])
-    return [_texts(content[name].to_pylist()) for name in wanted]
+        content = parquet.read_table(path, columns=[*names])
+    return [_texts(content[name].to_pylist()) for name in names]
 
 
 def _texts(cells: Sequence[Any]) -> tuple[str, ...]:
@@ -163,18 +139,14 @@ def read_facts(
     """The facts of a table for training, validation and testing, and notes on how they were read.
 
     Args:
-        table: as of :func:`read_columns`.
-        columns: as of :meth:`gcl_hard.links.LinkSet.from_table`, as is the rest.
+        table: as of :meth:`gcl_hard.links.LinkSet.from_table`, as is the rest.
+        columns: those of heads, relations and tails, and perhaps of parts.
         split: shares of the parts.
         seed: seed of the split.
     """
-    notes, names = list[str](), list[str]()
-
-    def choose(header: Sequence[str]) -> Sequence[str]:
-        names.extend(chosen_columns(table, header, columns, notes))
-        return names
-
-    cells = read_columns(table, choose)
+    notes, header = list[str](), _header(table)
+    names = chosen_columns(table, header, columns, notes)
+    cells = _cells(table, header, names)
     if not cells[0]:
         raise InputError(f"{_name(table)} has no fact")
     for column, texts in zip(names[:3], cells, strict=False):
@@ -185,7 +157,7 @@ def read_facts(
             )
     triples = [*zip(*cells[:3], strict=True)]
     if len(cells) == 4 and split is None:
-        part_of = [WORDS.get(word.casefold(), -1) for word in cells[3]]
+        part_of = [PART_OF.get(word.casefold(), -1) for word in cells[3]]
         if -1 in part_of:
             row = part_of.index(-1)
             raise InputError(
@@ -209,24 +181,19 @@ def read_questions(table: Any, columns: Columns) -> list[tuple[str, ...]]:
     """Questions in a table: heads, relations and tails, of which "" is asked for.
 
     Args:
-        table: as of :func:`read_columns`; it may lack the column that is asked for.
+        table: as of :meth:`gcl_hard.links.LinkSet.from_table`; it may lack the column that is asked for.
         columns: as of :meth:`gcl_hard.links.LinkSet.from_table`.
 
     Raises:
         InputError: for a row in which not one cell is empty.
     """
-    wanted = list[str]()
-
-    def choose(header: Sequence[str]) -> Sequence[str]:
-        named = (*([],), *([name] for name in (*chain(*ENDS), *RELATIONS)))  # one may be missing
-        wider = (named_columns([*header, *more]) for more in named)
-        names = next(filter(None, wider), None) if columns is None else None
-        wanted.extend(names or chosen_columns(table, header, columns, []))
-        wanted[:] = [name if name in header else "" for name in wanted[:3]]
-        return [name for name in wanted if name]
-
-    cells = iter(read_columns(table, choose))
-    given = [next(cells) if name else () for name in wanted]
+    header, names = _header(table), None
+    if columns is None:  # one may be missing
+        more = ([], *([name] for name in (*chain(*ENDS), *RELATIONS)))
+        names = next(filter(None, (named_columns([*header, *name]) for name in more)), None)
+    names = (names or chosen_columns(table, header, columns, []))[:3]
+    cells = iter(_cells(table, header, [name for name in names if name in header]))
+    given = [next(cells) if name in header else () for name in names]
     questions = [*zip_longest(*given, fillvalue="")]
     if not questions:
         raise InputError(f"{_name(table)} has no question")

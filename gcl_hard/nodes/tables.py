@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcl_hard.errors import InputError, unknown
-from gcl_hard.files.tables import read_table
+from gcl_hard.files.tables import PART_OF, read_table
 from gcl_hard.graphs.attributes import MOST_KINDS
 from gcl_hard.graphs.parts import PARTS, count
 from gcl_hard.nodes.sources import RawNodes
@@ -24,8 +24,6 @@ USUAL = {
     "source": ("source", "src", "from"), "target": ("target", "dst", "to"),
 }  # fmt: skip
 """Names by which columns are recognised, in any case."""
-SPELLINGS = {"train": "train", "training": "train", "val": "val", "valid": "val",
-             "validation": "val", "test": "test"}  # fmt: skip
 DATE = re.compile(r"(\d{4}[-./]\d{1,2}[-./]\d{1,2}|\d{1,2}[-./]\d{1,2}[-./]\d{2,4})([ T].*)?")
 SHOWN = 3
 
@@ -225,7 +223,7 @@ def _reading(
     for part in ("source", "target"):
         others = (name for name in links if name not in of_edges.values())
         of_edges[part] = of_edges[part] or next(others, None)
-    if of_edges["target"] is None:
+    if of_edges["target"] in (None, of_edges["source"]):
         raise InputError("a table of edges has two columns of ids, and perhaps one of weights")
     others = (name for name in table if name not in of_nodes.values())
     chosen = [_known(n, "nodes", table) for n in (others if features is None else features)]
@@ -295,14 +293,14 @@ def _masks(table: Columns, column: str | None) -> dict[str, NDArray[np.bool_]]:
     """Parts of the split in a column of words; those without a word belong to none."""
     if column is None or column not in table:
         return {}
-    words = [None if word is None else word.strip().casefold() for word in _texts(table[column])]
-    if strange := [word for word in words if word is not None and word not in SPELLINGS]:
+    words = [word and word.strip().casefold() for word in _texts(table[column])]
+    if strange := {*words} - {None, *PART_OF}:
         raise InputError(
-            f"column {column} of nodes has {strange[0]!r}, none of {', '.join(SPELLINGS)}: correct "
+            f"column {column} of nodes has {min(strange)!r}, none of {', '.join(PART_OF)}: correct "
             f"it, or rename the column"
         )
-    parts = np.array([SPELLINGS.get(word or "") for word in words], object)
-    return {part: parts == part for part in PARTS}
+    numbers = np.array([PART_OF.get(word, -1) for word in words])
+    return {part: numbers == k for k, part in enumerate(PARTS)}
 
 
 def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:

@@ -160,6 +160,9 @@ def test_training_goes_on_with_more_facts_of_the_names(folder: Path) -> None:
     assert torch.equal(gcl_hard.load_links_model(path, links=more).links.train, more.train)
     with pytest.raises(InputError):
         gcl_hard.load_links_model(path, links=LinkSet.from_triples(new[:3]))
+    others = [(f"{head}!", relation, f"{tail}!") for head, relation, tail in FACTS]
+    with pytest.raises(InputError):  # as many names, but others
+        gcl_hard.load_links_model(path, links=LinkSet.from_triples(others))
 
 
 def rows(path: str) -> list[dict[str, str]]:

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gcl_hard import InputError, bench
+from gcl_hard.commands.bench import parse_bench
 from gcl_hard.experiments.store import Store
 from gcl_hard.links import PARTS, LinkSet, load_links, read_links
 from tests.said import says
@@ -114,6 +115,22 @@ def test_files_are_read_as_frames_are(suffix: str, tmp_path: Path) -> None:
     for links in (LinkSet.from_table(path), load_links(path), LinkSet.from_table(str(path))):
         assert links.digest == whole.digest
         assert links.name == path.name
+
+
+def test_columns_may_be_called_by_numbers() -> None:
+    plain = LinkSet.from_table(pd.DataFrame(FACTS), columns=("0", "1", "2"))
+    assert named(plain, "train") == named(LinkSet.from_table(frame()), "train")
+
+
+def test_a_file_of_settings_names_several_columns(tmp_path: Path) -> None:
+    facts = frame(columns=("who", "how", "where"))
+    facts.to_csv(tmp_path / "facts.csv", index=False)
+    (tmp_path / "run.yaml").write_text(
+        f"dataset: {tmp_path / 'facts.csv'}\ncolumns: [who, how, where]\n"
+    )
+    (config, *_) = parse_bench([f"--config={tmp_path / 'run.yaml'}"]).configs
+    assert config.domain == "links"
+    assert config.columns == ("who", "how", "where")
 
 
 def test_numbers_are_names_also_beside_empty_cells() -> None:

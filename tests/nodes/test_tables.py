@@ -150,6 +150,51 @@ def test_a_file_is_read_as_its_frame(
     assert "zip=00123" in nodes.columns
 
 
+def test_spaces_around_cells_are_no_part_of_words_and_ids(tmp_path: Path) -> None:
+    people, links = tables()
+    for frame, name in ((people, "nodes.csv"), (links, "edges.csv")):
+        lines = frame.to_csv(index=False).splitlines()
+        (tmp_path / name).write_text("\n".join(line.replace(",", " , ") for line in lines))
+    spaced = NodeSet.from_tables(tmp_path / "nodes.csv", tmp_path / "edges.csv")
+    plain = NodeSet.from_tables(people, links)
+    assert (spaced.ids, spaced.columns) == (plain.ids, plain.columns)
+    assert spaced.class_names == plain.class_names
+    torch.testing.assert_close(spaced.x.to_dense(), plain.x.to_dense())
+    assert torch.equal(spaced.edge_index, plain.edge_index)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("id,age,city\na,1,Ulm\nb,2\n", [3, 2]), ("id,age,age\na,1,2\nb,2,3\n", ["age"])],
+)
+def test_rows_too_short_and_columns_of_one_name_are_refused(
+    text: str, words: list[Any], tmp_path: Path
+) -> None:
+    (tmp_path / "nodes.csv").write_text(text)
+    edges = pd.DataFrame({"source": ["a"], "target": ["b"]})
+    with pytest.raises(InputError) as refusal:
+        NodeSet.from_tables(tmp_path / "nodes.csv", edges)
+    assert says(str(refusal.value), *words)
+
+
+def test_both_ends_are_columns_of_their_own() -> None:
+    people, links = tables()
+    with pytest.raises(InputError):
+        NodeSet.from_tables(people, links, source="from", target="from")
+
+
+def test_evaluate_takes_the_paths_of_two_tables(tmp_path: Path) -> None:
+    for frame, name in zip(tables(), ("nodes.csv", "edges.csv"), strict=True):
+        frame.to_csv(tmp_path / name, index=False)
+    found = gcl_hard.evaluate(
+        "gcn", tmp_path / "nodes.csv", "ucl", edges=str(tmp_path / "edges.csv"), columns=["age"],
+        seeds=1, epochs=1, splits=2, dim=4, baselines=(), output=tmp_path / "out", progress=False,
+        device="cpu", save_encoders=False,
+    )  # fmt: skip
+    (run,) = found.results.records
+    assert (run.config.dataset, run.config.edges) == ("nodes.csv", "edges.csv")
+
+
 def test_ids_may_be_numbers_and_numbers_may_be_words() -> None:
     people, links = tables()
     row = {name: k for k, name in enumerate(people["id"])}
