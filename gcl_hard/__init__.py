@@ -16,6 +16,7 @@ from gcl_hard.version import __version__ as __version__
 _named, __dir__, __all__ = lazy(__name__, __file__, {
     **dict.fromkeys((
         "embed", "evaluate", "export", "load_encoder", "load_links_model", "pretrain_encoder",
+        "save_links_model",
     ), "bench"),
     "load_pretrained": "graphs", "study": "tune",
 })  # fmt: skip

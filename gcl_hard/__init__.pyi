@@ -3,6 +3,7 @@ from gcl_hard.commands.encoders import load_encoder as load_encoder
 from gcl_hard.commands.evaluate import evaluate as evaluate
 from gcl_hard.commands.export import export as export
 from gcl_hard.commands.predict import load_links_model as load_links_model
+from gcl_hard.commands.predict import save_links_model as save_links_model
 from gcl_hard.commands.pretrain import pretrain_encoder as pretrain_encoder
 from gcl_hard.commands.study import study as study
 from gcl_hard.errors import DivergenceError as DivergenceError

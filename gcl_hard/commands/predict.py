@@ -7,8 +7,11 @@ import io
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
+
+import torch
 
 from gcl_hard.commands.encoders import encoder_in, read_encoders
 from gcl_hard.commands.parser import Parser
@@ -85,6 +88,39 @@ def load_links_model(
     return kept
 
 
+def save_links_model(model: LinkContrast, path: str | Path, *, like: str | Path) -> Path:
+    """Save a model of links whose training went on, for :func:`load_links_model` and ``predict``.
+
+    Args:
+        model: the model, whose ``links`` are the facts that are known from then on.
+        path: NAME.pt, which may be the file that it was loaded from.
+        like: the file that it was loaded from; its settings are written again.
+
+    Returns:
+        The path.
+
+    Raises:
+        InputError: for a file of another model.
+
+    Example:
+        >>> model = load_links_model("model.pt", links=more)  # doctest: +SKIP
+        >>> losses = fit(model, more)  # doctest: +SKIP
+        >>> save_links_model(model, "next.pt", like="model.pt")  # doctest: +SKIP
+    """
+    saved = read_encoders(Path(like))
+    weights = {name: weight.detach().cpu() for name, weight in model.scorer.state_dict().items()}
+    shapes = [{name: of.shape for name, of in each.items()} for each in saved["encoders"]]
+    if [{name: of.shape for name, of in weights.items()}] != shapes:
+        raise InputError(
+            f"{like} has another model than this: name the file that it was loaded from"
+        )
+    facts = runnable(saved["config"]).file_facts(model.links)
+    content = saved | facts | {"encoders": [weights], "config": asdict(saved["config"])}
+    with atomic_write(Path(path)) as file:
+        torch.save(content, file)
+    return Path(path)
+
+
 def predict(
     model: str | Path,
     queries: str | Path | Any,
@@ -155,7 +191,7 @@ def _csv(file: BinaryIO, columns: Mapping[str, type]) -> Iterator[Callable[[Rows
     text = io.TextIOWrapper(
         file, encoding="utf-8", errors="backslashreplace", newline="", write_through=True
     )
-    lines = csv.writer(text)
+    lines = csv.writer(text, lineterminator="\n")
     lines.writerow(columns)
     yield lines.writerows
     text.detach()

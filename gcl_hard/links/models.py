@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from gcl_hard.core.seeds import Draws, Generators
 from gcl_hard.errors import InputError, check_at_least, check_number
+from gcl_hard.links import PARTS
 from gcl_hard.links.data import MISSING, Facts, LinkSet, Missing, Queries
 from gcl_hard.losses.loss import ContrastiveLoss
 from gcl_hard.models import evaluating, loss_of
@@ -642,7 +643,7 @@ class LinkContrast(Draws, nn.Module):
                 scores of both questions.
             tail: name of the tail, likewise.
             k: answers.
-            filtered: whether answers known from training are left out.
+            filtered: whether known answers, of all parts, are left out.
 
         Returns:
             Names and scores, the best first.
@@ -662,7 +663,7 @@ class LinkContrast(Draws, nn.Module):
             raise InputError("give two of head, relation and tail: the third is what is asked for")
         self.check_data(links)
         missing = MISSING[named.index(None)]
-        known = links.known(missing) if filtered else None
+        known = links.known(missing, PARTS) if filtered else None
         ids, scores = self.best(links.numbered([named]), missing, k=k, known=known)
         names = links.relations if missing == "relation" else links.entities
         best = zip(ids[0].tolist(), scores[0].tolist(), strict=True)

@@ -216,7 +216,7 @@ class NodeConfig(OwnTraining, _Views, RunConfig, NodeLoss):  # type: ignore[misc
     )] = "auto"  # fmt: skip
     edges: Annotated[str | None, Setting(
         "table of edges (.csv, .tsv or .parquet) beside one of nodes, --dataset nodes.csv",
-        "data", read_by=NODE_BASELINES,
+        "data", common=True, read_by=NODE_BASELINES,
     )] = None  # fmt: skip
     id: Annotated[str | None, _column("column of ids of nodes (id, or the first)")] = None
     label: Annotated[str | None, _column("column of classes of nodes (label)")] = None
@@ -236,17 +236,17 @@ class NodeConfig(OwnTraining, _Views, RunConfig, NodeLoss):  # type: ignore[misc
     )] = None  # fmt: skip
     shares: Annotated[tuple[float, ...], Setting(
         "parts of random splits to train, choose and test on",
-        "split", read_by=NODE_BASELINES, canonical=_shares,
+        "split", common=True, read_by=NODE_BASELINES, canonical=_shares,
         applies=lambda above: above["split"] == "random",
     )] = (*SHARES, 0.8)  # fmt: skip
     folds: Annotated[int | None, Setting(
         "cross-validation in place of random splits: one fold to test on, the next to choose on",
-        "split", least=3, read_by=NODE_BASELINES, applies=lambda above: above["split"] == "random",
+        "split", least=3, common=True, read_by=NODE_BASELINES, applies=lambda above: above["split"] == "random",
     )] = None  # fmt: skip
     splits: Annotated[int | None, Setting(
         "splits (20, or all that are published with a known set; 5 of methods that train an "
         "encoder for each; all of --folds)",
-        "split", least=1, read_by=NODE_BASELINES, usual=_splits,
+        "split", least=1, common=True, read_by=NODE_BASELINES, usual=_splits,
     )] = None  # fmt: skip
     score: Annotated[NodeScore | None, Setting(
         "accuracy, or auc, the ROC-AUC of two classes (where the data's authors use it)",

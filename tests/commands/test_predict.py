@@ -153,11 +153,21 @@ def test_training_goes_on_with_more_facts_of_the_names(folder: Path) -> None:
     new = [(a, "liefert", b) for a, b in zip(NAMES, NAMES[3:], strict=False)]
     names = {"entities": model.links.entities, "relations": model.links.relations}
     more = LinkSet.from_triples(new, **names)
-    losses = fit(model, more, epochs=5, batch_size=8, lr=0.05)
+    losses = fit(model, more, epochs=30, batch_size=8, lr=0.05)
     assert losses[-1] < losses[0]
     assert not torch.equal(before, model.scorer.entities.weight)
     path = next(Path("out").glob("*.pt"))
-    assert torch.equal(gcl_hard.load_links_model(path, links=more).links.train, more.train)
+    model = gcl_hard.load_links_model(path, links=more)
+    assert torch.equal(model.links.train, more.train)
+    fit(model, more, epochs=1, batch_size=8, lr=0.05)
+    again = gcl_hard.load_links_model(gcl_hard.save_links_model(model, "next.pt", like=path))
+    assert again.links.digest == more.digest
+    queries = more.queries("train")
+    assert torch.equal(again.scores(queries), model.scores(queries))
+    scorer = gcl_hard.links.DistMult(more.n_entities, more.n_relations, dim=3)
+    other = gcl_hard.links.LinkContrast(scorer, more)
+    with pytest.raises(InputError):
+        gcl_hard.save_links_model(other, "other.pt", like=path)
     with pytest.raises(InputError):
         gcl_hard.load_links_model(path, links=LinkSet.from_triples(new[:3]))
     others = [(f"{head}!", relation, f"{tail}!") for head, relation, tail in FACTS]

@@ -59,6 +59,21 @@ def test_a_split_covers_every_name_and_parts_no_pair(
         assert len(part) <= round(share * len(facts)) + largest / 2
 
 
+def test_facts_that_are_added_move_few_others() -> None:
+    draw = np.random.default_rng(0).integers(0, 60, (1_200, 2)).tolist()
+    facts = [*dict.fromkeys((f"e{a}", f"r{a % 3}", f"e{b}") for a, b in draw if a != b)]
+    parts = []
+    for n in (900, 950):
+        links = LinkSet.from_table(pd.DataFrame(facts[:n], columns=["head", "relation", "tail"]))
+        parts.append({
+            (links.entities[h], links.relations[r], links.entities[t]): part
+            for part in PARTS for h, r, t in links.part(part).tolist()
+        })  # fmt: skip
+    first, second = parts
+    assert sum(first[fact] != second[fact] for fact in first) < 20  # of 180 that are held out
+    assert not [fact for fact in first if (first[fact], second[fact]) == ("train", "test")]
+
+
 def test_a_dense_set_has_the_shares_and_rows_in_any_order_the_same_parts() -> None:
     rng = np.random.default_rng(0)
     facts = sorted(
