@@ -54,13 +54,7 @@ from gcl_hard.models import evaluating
 from gcl_hard.nodes import given_splits_of
 from gcl_hard.nodes.data import NodeSet, own_nodes
 from gcl_hard.nodes.files import load_nodes, paths, table_paths
-from gcl_hard.nodes.models import (
-    UNKNOWN,
-    NodeClassifier,
-    NodeContrast,
-    NodeModel,
-    embed_nodes,
-)
+from gcl_hard.nodes.models import UNKNOWN, NodeClassifier, NodeContrast, NodeModel, embed_nodes
 from gcl_hard.nodes.settings import (
     NODE_BASELINES,
     NODE_METHODS,
