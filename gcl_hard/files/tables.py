@@ -173,12 +173,12 @@ def header_of(path: Path) -> list[str]:
 
 
 def parts_of(
-    words: Sequence[str | None], column: str, rows: Sequence[int] | None = None
+    words: Sequence[Any] | NDArray[Any], column: str, rows: NDArray[np.int64] | None = None
 ) -> NDArray[np.int64]:
     """The parts of a split that words name: 0 training, 1 validation, 2 testing; −1 for None.
 
     Args:
-        words: in any case.
+        words: texts in any case, or None.
         column: what messages call the column.
         rows: numbers of the rows from 0, for messages; those of the words if None.
 

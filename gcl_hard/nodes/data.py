@@ -388,15 +388,12 @@ class NodeSet:
             [[-1.0, 0.0, 1.0, 0.0], [1.0, 0.0, 0.0, 1.0], [0.0, 1.0, 1.0, 0.0]]
         """
         first = like if isinstance(like, NodeSet) else None
-        if first is not None:
-            if first.table is None:
-                raise InputError(
-                    f"{first.name} was made of no tables: give a set that was, as like"
-                )
-            like = first.table
+        reading = like.table if isinstance(like, NodeSet) else like
+        if first is not None and reading is None:
+            raise InputError(f"{first.name} was made of no tables: give a set that was, as like")
         raw, table = read_tables(
             nodes, edges, id=id, source=source, target=target, label=label, weight=weight,
-            split=split, features=features, categories=categories, like=like,
+            split=split, features=features, categories=categories, like=reading,
         )  # fmt: skip
         if name is None:
             path = isinstance(nodes, str | Path)
