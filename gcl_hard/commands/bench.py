@@ -12,10 +12,11 @@ from gcl_hard.commands.options import BenchOptions, all_values, bench_configs, s
 from gcl_hard.commands.parser import Parser, defaults_of, public_command, read_settings
 from gcl_hard.errors import InputError, check_at_least
 from gcl_hard.experiments.domains import CONFIGS
-from gcl_hard.experiments.experiment import RunOptions
+from gcl_hard.experiments.experiment import ENCODERS, RunOptions
 from gcl_hard.experiments.presets import Preset, preset
 from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.experiments.settings import HEAD, Domain, RunConfig, flag, known
+from gcl_hard.experiments.store import Store
 from gcl_hard.experiments.values import warn_of_unread
 from gcl_hard.files.io import write_json
 
@@ -160,8 +161,13 @@ def _show(options: BenchOptions, results: Results, console: Console, command: st
         from gcl_hard.reports.page import write
 
         written += write(results, options.report, command=command, quick=options.quick, shown=shown)
-    line = f"results: {', '.join(map(str, written))}"
-    console.print(line, highlight=False, soft_wrap=True)
+    lines = [f"results: {', '.join(map(str, written))}"]
+    if options.run.save_encoder:
+        store = Store(options.output)
+        files = [path for run in results.records if (path := store.file(run, ENCODERS)).exists()]
+        lines.append(f"encoders: {', '.join(map(str, files))}")
+    for line in lines:
+        console.print(line, highlight=False, soft_wrap=True)
 
 
 def _name(options: BenchOptions, configs: Sequence[RunConfig]) -> str:

@@ -6,6 +6,7 @@ import os
 import re
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -15,7 +16,7 @@ from gcl_hard.experiments.outside import import_domain
 from gcl_hard.experiments.presets import domain_of_table
 from gcl_hard.experiments.settings import Domain
 from gcl_hard.files.io import expanded
-from gcl_hard.files.tables import is_table
+from gcl_hard.files.tables import header_of, is_table
 
 DEFAULT: Domain = "graphs"
 """The domain where nothing says another."""
@@ -105,9 +106,20 @@ def _answers(function: str, *arguments: Any) -> dict[Domain, Any]:
     }
 
 
+def _header(name: str, data_dir: Path | None) -> list[str]:
+    """The columns of a table; none of what is no table, or cannot be read."""
+    if is_table(name):
+        for path in filter(None, (expanded(name), *_answers("own_file", name, data_dir).values())):
+            with suppress(InputError):
+                return header_of(path)
+    return []
+
+
 def _owners(name: str, data_dir: Path | None = None) -> list[Domain]:
-    """The domains that have a data set of a name: by its content, else by the name alone."""
-    answers = (_answers(function, name, data_dir) for function in ("recognises", "has_dataset"))
+    """The domains that have a data set of a name: by its columns, else by the name alone."""
+    answers = (
+        _answers("has_columns", _header(name, data_dir)), _answers("has_dataset", name, data_dir)
+    )  # fmt: skip
     owners = ([domain for domain, owns in each.items() if owns] for each in answers)
     return next(filter(None, owners), [])
 
@@ -186,9 +198,8 @@ def domain_of(stated: Mapping[str, Any]) -> Domain:
 def check_said(stated: Mapping[str, Any]) -> None:
     """Refuse a table of which neither its columns nor the command say what it holds."""
     for name in [] if "domain" in stated else _names(stated):
-        path = (stated.get("data_dir") or Path()) / name
-        known = any(_answers("recognises", name, stated.get("data_dir")).values())
-        if is_table(name) and path.is_file() and not known:
+        header = _header(name, stated.get("data_dir"))
+        if header and not any(_answers("has_columns", header).values()):
             flags = " or ".join(f"--{mark} ({domain})" for mark, domain in naming("marks").items())
             raise InputError(
                 f"{name} is a table whose columns do not say what it holds: name them by {flags}, "

@@ -125,13 +125,13 @@ def embed(  # type: ignore[misc]
         threads=None, cores=jobs, versions={}, experiment_of=runnable,
     )  # fmt: skip
     items = items_of(trained, data, Reading(context, level, smiles, ids, batch_size, edges, only))
+    for note in items.notes if progress else ():
+        print(note, file=sys.stderr)
     if path is None:
         return embed_items(items, trained.digest)
     if not progress:
         embed_to_file(items, trained.digest, path, force=force)
         return path
-    for note in items.notes:
-        print(note, file=sys.stderr)
     if duplicates := repeated(items.columns["id"]) if len(items.columns) == 1 else 0:
         print(f"{duplicates} ids stand for several rows", file=sys.stderr)
     with bar_of("embedding", " rows", int(items.bounds[-1])) as bar:
@@ -142,12 +142,10 @@ def embed(  # type: ignore[misc]
 def items_of(model: Model, data: Any, reading: Reading) -> Items:
     """The items of data that a model embeds."""
     experiment = runnable(CONFIGS[model.domain])
-    for name in ("smiles", "ids"):
+    owners = {"smiles": "molecules", "ids": "molecules", "edges": "nodes", "only": "nodes"}
+    for name, owner in owners.items():
         if getattr(reading, name) is not None and name not in experiment.reading:
-            raise InputError(f"{name} names a column of molecules, and this encodes {model.domain}")
-    for name in ("edges", "only"):
-        if getattr(reading, name) is not None and name not in experiment.reading:
-            raise InputError(f"{name} applies to nodes, and this encodes {model.domain}")
+            raise InputError(f"{name} applies to {owner}, and this encodes {model.domain}")
     if reading.level == "nodes" and "level" not in experiment.reading:
         raise InputError(f"level nodes applies to graphs and molecules, not to {model.domain}")
     encoder = model.encoder.to(reading.context.device)

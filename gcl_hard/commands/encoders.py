@@ -159,8 +159,7 @@ def _new(
                 f"the code of the encoders in {path} was another one: {config.encoder}",
                 stacklevel=5,
             )
-    encoder: nn.Module = runnable(config).new_encoder(config, saved, parts)
-    return encoder
+    return runnable(config).new_encoder(config, saved, parts)
 
 
 def model_of_file(

@@ -25,12 +25,7 @@ from gcl_hard.commands.encoders import encoders_of, read_encoders
 from gcl_hard.commands.execute import execute
 from gcl_hard.commands.options import BenchOptions, all_values, bench_configs
 from gcl_hard.errors import GclHardError, InputError, check_option
-from gcl_hard.experiments.custom import (
-    EncoderMaker,
-    UserParts,
-    check_maker,
-    is_one_graph,
-)
+from gcl_hard.experiments.custom import EncoderMaker, UserParts, check_maker, is_one_graph
 from gcl_hard.experiments.domains import CONFIGS
 from gcl_hard.experiments.experiment import EMBEDDINGS, ENCODERS, OPTIONS, RunOptions
 from gcl_hard.experiments.logs import Logger

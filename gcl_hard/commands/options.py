@@ -104,10 +104,7 @@ def all_values(config: type[RunConfig], stated: Mapping[str, Any]) -> dict[str, 
 
 
 def bench_configs(
-    config: type[RunConfig],
-    values: Mapping[str, Any],
-    preset: Preset | None,
-    stated: set[str],
+    config: type[RunConfig], values: Mapping[str, Any], preset: Preset | None, stated: set[str]
 ) -> list[RunConfig]:
     """All combinations of the listed settings.
 

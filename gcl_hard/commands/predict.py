@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from gcl_hard.commands.encoders import encoder_in, read_encoders
 from gcl_hard.commands.parser import Parser
-from gcl_hard.core.extras import check_extra
 from gcl_hard.errors import InputError, check_at_least
 from gcl_hard.experiments import hardware
 from gcl_hard.experiments.custom import EncoderMaker, named_object
@@ -23,6 +19,7 @@ from gcl_hard.experiments.domains import CONFIGS
 from gcl_hard.experiments.progress import bar_of
 from gcl_hard.experiments.registry import runnable
 from gcl_hard.files.io import atomic_write, check_writable
+from gcl_hard.files.tables import check_output, write_tables
 
 if TYPE_CHECKING:
     from gcl_hard.links import LinkContrast, LinkSet
@@ -30,7 +27,6 @@ if TYPE_CHECKING:
 OUTPUT = "predictions.csv"
 """The file that the command writes if none is named."""
 SUFFIXES = (".csv", ".parquet")
-Rows = list[tuple[Any, ...]]
 
 
 def load_links_model(
@@ -162,10 +158,7 @@ def predict(
             which not one cell is empty.
     """
     path = Path(output)
-    if path.suffix not in SUFFIXES:
-        raise InputError(f"predictions are written to {', '.join(SUFFIXES)}, got {path}")
-    if path.suffix == ".parquet":
-        check_extra("parquet", f"writing {path.name}")
+    check_output(path, "predictions", SUFFIXES)
     if path.exists() and not force:
         raise InputError(f"{path} is there: give another name, or force=True (--force)")
     check_writable(path.absolute().parent)
@@ -175,42 +168,16 @@ def predict(
     trained.to(hardware.choose_device(device))
     print(f"{model}: {type(trained.scorer).__name__} of {trained.links}", file=sys.stderr)
     experiment = runnable(CONFIGS["links"])
-    with (
-        bar_of("predicting", " answers") as bar,
-        atomic_write(path) as file,
-        _WRITERS[path.suffix](file, experiment.answer_columns) as write,
-    ):
-        for rows in experiment.answers(trained, queries, columns=columns, k=k, known=known):
-            write(rows)
-            bar.update(len(rows))
+    answers = experiment.answers(trained, queries, columns=columns, k=k, known=known)
+    with bar_of("predicting", " answers") as bar, atomic_write(path) as file:
+
+        def counted() -> Iterator[Any]:
+            for table in answers:
+                yield table
+                bar.update(len(table["query"]))
+
+        write_tables(counted(), file, path.suffix)
     return path
-
-
-@contextmanager
-def _csv(file: BinaryIO, columns: Mapping[str, type]) -> Iterator[Callable[[Rows], Any]]:
-    text = io.TextIOWrapper(
-        file, encoding="utf-8", errors="backslashreplace", newline="", write_through=True
-    )
-    lines = csv.writer(text, lineterminator="\n")
-    lines.writerow(columns)
-    yield lines.writerows
-    text.detach()
-
-
-@contextmanager
-def _parquet(file: BinaryIO, columns: Mapping[str, type]) -> Iterator[Callable[[Rows], Any]]:
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    kinds = {int: pa.int64(), str: pa.string(), float: pa.float32(), bool: pa.bool_()}
-    schema = pa.schema([(name, kinds[kind]) for name, kind in columns.items()])
-    with parquet.ParquetWriter(file, schema) as writer:
-        yield lambda rows: writer.write_table(
-            pa.Table.from_pylist([dict(zip(columns, row, strict=True)) for row in rows], schema)
-        )
-
-
-_WRITERS = {".csv": _csv, ".parquet": _parquet}
 
 
 def predict_parser() -> Parser:

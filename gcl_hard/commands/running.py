@@ -81,8 +81,7 @@ def entry_point(name: str, extra: str) -> Callable[..., int]:
             check_extra(extra, f"gcl_hard.{name}")
             module = import_module(f"gcl_hard.commands.{name}")
             stopped = module.STOPPED
-            status: int = module.command(words)
-            return status
+            return module.command(words)
 
         return run_command(command, stopped=lambda: stopped)
 

@@ -6,12 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gcl_hard.commands.datasets import DEFAULT
-from gcl_hard.commands.parser import (
-    METHODS_ALONE,
-    Parser,
-    public_command,
-    read_settings,
-)
+from gcl_hard.commands.parser import METHODS_ALONE, Parser, public_command, read_settings
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.domains import CONFIGS
 from gcl_hard.experiments.registry import experiment_of

@@ -41,6 +41,28 @@ def check_share(name: str, value: float, usual: float) -> None:
         raise InputError(f"{name} must be a share between 0 and 1, such as {usual}, got {value!r}")
 
 
+def checked_shares(name: str, shares: Sequence[float]) -> tuple[float, float, float]:
+    """Shares of training, validation and testing, which sum to 1.
+
+    Args:
+        name: the argument's name, for the message.
+        shares: the argument's value.
+
+    Raises:
+        InputError: for others, or none for training.
+
+    Example:
+        >>> checked_shares("split", [0.8, 0.1, 0.1])
+        (0.8, 0.1, 0.1)
+    """
+    if len(shares) != 3 or not min(shares) >= 0 < shares[0] or abs(sum(shares) - 1) > 1e-6:
+        raise InputError(
+            f"{name} are shares of training, validation and testing, such as 0.8,0.1,0.1, which "
+            f"sum to 1, got {','.join(map(str, shares))}"
+        )
+    return shares[0], shares[1], shares[2]
+
+
 def check_grid(name: str, grid: Sequence[float]) -> tuple[float, ...]:
     """A grid in ascending order, so that on a tie the smallest value comes first.
 

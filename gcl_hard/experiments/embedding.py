@@ -5,14 +5,12 @@ from __future__ import annotations
 import glob
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gcl_hard.core.extras import check_extra
 from gcl_hard.errors import DivergenceError, InputError
 from gcl_hard.files.io import (
     array_of,
@@ -25,6 +23,7 @@ from gcl_hard.files.io import (
     opened_npz,
     storable,
 )
+from gcl_hard.files.tables import check_output, write_tables
 
 SUFFIXES = (".npz", ".parquet", ".csv")
 """Kinds of files that embeddings are written to."""
@@ -164,17 +163,18 @@ def embed_to_file(
                 kept.unlink()
         values = _kept_rows(items, rows, on_rows)
         with atomic_write(path) as file:
-            WRITERS[path.suffix](Embeddings(values, items.columns, model, items.digest), file)
+            embeddings = Embeddings(values, items.columns, model, items.digest)
+            if path.suffix == ".npz":
+                _write_npz(embeddings, file)
+            else:
+                write_tables(_tables(embeddings), file, path.suffix)
         rows.unlink()
         return True
 
 
 def check_target(path: Path) -> None:
     """Refuse a suffix that cannot be written, before anything is read."""
-    if path.suffix not in SUFFIXES:
-        raise InputError(f"embeddings are written to {', '.join(SUFFIXES)}, got {path}")
-    if path.suffix == ".parquet":
-        check_extra("parquet", f"writing {path.name}")
+    check_output(path, "embeddings", SUFFIXES)
 
 
 def _batch(items: Items, k: int) -> NDArray[np.float32]:
@@ -221,30 +221,6 @@ def _write_npz(embeddings: Embeddings, file: BinaryIO) -> None:
     }
     arrays |= {"model": np.array(embeddings.model), "data": np.array(embeddings.data)}
     np.savez(file, embeddings=embeddings.values, **arrays)
-
-
-def _write_csv(embeddings: Embeddings, file: BinaryIO) -> None:
-    for number, table in enumerate(_tables(embeddings)):
-        table.to_csv(
-            file, mode="wb", header=not number, index=False, float_format="%.9g",
-            lineterminator="\r\n", errors="backslashreplace",
-        )  # fmt: skip
-
-
-def _write_parquet(embeddings: Embeddings, file: BinaryIO) -> None:
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    tables = (pa.Table.from_pandas(t, preserve_index=False) for t in _tables(embeddings))
-    first = next(tables)
-    with parquet.ParquetWriter(file, first.schema) as writer:
-        for table in chain([first], tables):
-            writer.write_table(table)
-
-
-WRITERS: Mapping[str, Callable[[Embeddings, BinaryIO], None]] = {
-    ".npz": _write_npz, ".csv": _write_csv, ".parquet": _write_parquet,
-}  # fmt: skip
 
 
 def _tables(embeddings: Embeddings) -> Iterator[Any]:

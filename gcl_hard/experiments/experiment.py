@@ -318,7 +318,6 @@ class Experiment(ABC, Generic[C, D]):
         protocol_notes: what commands print about a protocol before they train.
         pretraining: what pre-training reads.
         searches_user_parts: whether a search takes encoders and data of the user's own.
-        answer_columns: names and types of the columns of :meth:`answers`.
         paper_values: values of settings in the H-SCL paper's experiments on this domain, where they
             differ from those of Table I.
     """
@@ -345,7 +344,6 @@ class Experiment(ABC, Generic[C, D]):
     pretraining: ClassVar[PretrainingData] = PretrainingData()
     searches_user_parts: ClassVar[bool] = False
     paper_values: ClassVar[Mapping[str, tuple[float, ...]]] = {}
-    answer_columns: ClassVar[Mapping[str, type]] = {}
 
     @abstractmethod
     def load(self, config: C, context: RunContext, user_data: D | None = None) -> D:
@@ -555,8 +553,8 @@ class Experiment(ABC, Generic[C, D]):
 
     def answers(
         self, model: Any, questions: Any, *, columns: Sequence[str] | None, k: int, known: bool
-    ) -> Iterator[list[tuple[Any, ...]]]:
-        """Answers to questions by a kept model, some rows of :attr:`answer_columns` at a time.
+    ) -> Iterator[dict[str, NDArray[Any]]]:
+        """Answers to questions by a kept model, columns of some rows at a time.
 
         Args:
             model: from :meth:`kept_model`.

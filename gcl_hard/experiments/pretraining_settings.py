@@ -6,13 +6,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from gcl_hard.errors import (
-    InputError,
-    check_at_least,
-    check_number,
-    check_option,
-    check_processes,
-)
+from gcl_hard.errors import InputError, check_at_least, check_number, check_option, check_processes
 from gcl_hard.experiments.options import ExecutionOptions
 from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.experiments.settings import LogKind, RunConfig, flag

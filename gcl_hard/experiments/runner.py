@@ -15,13 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from gcl_hard.core.extras import installed
-from gcl_hard.errors import (
-    DivergenceError,
-    GclHardError,
-    InputError,
-    OutOfMemory,
-    check_main_guard,
-)
+from gcl_hard.errors import DivergenceError, GclHardError, InputError, OutOfMemory, check_main_guard
 from gcl_hard.evaluation.metrics import alike, metric
 from gcl_hard.experiments import hardware, processes
 from gcl_hard.experiments.datasets import DataSets
@@ -463,11 +457,7 @@ def share(data: D, *, report: Callable[..., bool]) -> D:
 
 
 def train_group(
-    context: RunContext,
-    runs: tuple[Run, ...],
-    user_data: Any,
-    *,
-    report: Callable[..., bool],
+    context: RunContext, runs: tuple[Run, ...], user_data: Any, *, report: Callable[..., bool]
 ) -> list[TrainedRun]:
     """Task: train the encoders of a group.
 

@@ -9,15 +9,7 @@ import re
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, make_dataclass, replace
 from functools import lru_cache
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    ClassVar,
-    Literal,
-    Self,
-    TypeVar,
-)
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from gcl_hard.core.setting import Field, Part, Setting, declared, resolve, restricted, stated
 from gcl_hard.errors import InputError, check_number, check_option, unknown

@@ -192,6 +192,5 @@ def warn_of_unread(configs: Sequence[RunConfig], stated: Mapping[str, Any]) -> N
         methods = ", ".join(dict.fromkeys(config.method for config in configs))
         flags = ", ".join(f"--{name}" for name in unread)
         warnings.warn(
-            f"{flags}: read by no run of this command ({methods}), so left out",
-            stacklevel=2,
+            f"{flags}: read by no run of this command ({methods}), so left out", stacklevel=2
         )

@@ -315,6 +315,8 @@ def reading(path: Path, kind: str, remedy: str = "") -> Iterator[None]:
     except Exception as error:  # from zip, pickle, a seek, missing content
         if isinstance(error, OSError) and error.filename:  # from opening it, not from a seek
             raise InputError(f"cannot read {path}: {error.strerror}") from error
+        if isinstance(error, UnicodeDecodeError):
+            raise InputError(f"{path} is not in UTF-8: save it as CSV in UTF-8") from error
         raise InputError(
             f"{path} is damaged, or not {kind} ({type(error).__name__}){remedy}"
         ) from error

@@ -5,10 +5,10 @@ from __future__ import annotations
 import csv
 import gzip
 import re
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ MISSING = ("", "#N/A", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan",
 PART_OF = {
     **dict.fromkeys(("train", "training"), 0),
     **dict.fromkeys(("valid", "validation", "val", "dev"), 1),
-    "test": 2,
+    **dict.fromkeys(("test", "testing"), 2),
 }
 """The part of a split that a word in small letters names: training, validation, testing."""
 
@@ -143,7 +143,7 @@ def lines_of(path: Path) -> Iterator[list[str]]:
         InputError: for a file that cannot be read, or a line with another number of cells.
     """
     n_columns = 0
-    with reading(path, "a CSV file", ": save it as CSV in UTF-8"), _opened(path) as text:
+    with reading(path, "a CSV file"), _opened(path) as text:
         for row in filter(None, lines := csv.reader(text, delimiter=_separator(path))):
             n_columns = n_columns or len(row)
             if len(row) != n_columns:
@@ -170,3 +170,68 @@ def header_of(path: Path) -> list[str]:
     if not header:
         raise InputError(f"{path} is empty; expected a line of column names")
     return [name.strip() for name in header]
+
+
+def parts_of(
+    words: Sequence[Any] | NDArray[Any], column: str, rows: NDArray[np.int64] | None = None
+) -> NDArray[np.int64]:
+    """The parts of a split that words name: 0 training, 1 validation, 2 testing; −1 for None.
+
+    Args:
+        words: texts in any case, or None.
+        column: what messages call the column.
+        rows: numbers of the rows from 0, for messages; those of the words if None.
+
+    Raises:
+        InputError: for any other word.
+
+    Example:
+        >>> parts_of(["Train", "test", None, "val"], "column split")
+        array([ 0,  2, -1,  1])
+    """
+    parts = [-1 if word is None else PART_OF.get(word.strip().casefold()) for word in words]
+    if None in parts:
+        k = parts.index(None)
+        raise InputError(
+            f"{column}, row {(k if rows is None else rows[k]) + 1}: {str(words[k])!r} is none of "
+            f"train, valid and test: correct it, or rename the column"
+        )
+    return np.array(parts, np.int64)
+
+
+def check_output(path: Path, content: str, suffixes: Sequence[str]) -> None:
+    """Refuse a suffix that cannot be written, before anything is read."""
+    if path.suffix not in suffixes:
+        raise InputError(f"{content} are written to {', '.join(suffixes)}, got {path}")
+    if is_parquet(path):
+        check_extra("parquet", f"writing {path.name}")
+
+
+def write_tables(tables: Iterable[Any], file: BinaryIO, suffix: str) -> None:
+    """Write tables one below the other, to .csv or .parquet.
+
+    Args:
+        tables: DataFrames or columns by name, of the same names and types.
+        file: open for writing.
+        suffix: says the kind.
+    """
+    import pandas as pd
+
+    frames = map(pd.DataFrame, tables)
+    if suffix == ".csv":
+        for number, frame in enumerate(frames):
+            frame.to_csv(
+                file, mode="wb", header=not number, index=False, float_format="%.9g",
+                lineterminator="\r\n", errors="backslashreplace",
+            )  # fmt: skip
+        return
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    parts = (pa.Table.from_pandas(frame, preserve_index=False) for frame in frames)
+    first = next(parts)
+    kinds = [(f.name, pa.string() if pa.types.is_null(f.type) else f.type) for f in first.schema]
+    schema = pa.schema(kinds, first.schema.metadata)  # a part without rows says no type of words
+    with parquet.ParquetWriter(file, schema) as writer:
+        for part in chain([first], parts):
+            writer.write_table(part.cast(schema))

@@ -146,10 +146,7 @@ class MixturePosterior(Hardening):
     fit_after: Annotated[
         float,
         Setting(
-            "share of the epochs before progcl fits its mixture",
-            least=0,
-            below=1,
-            space=(0.0, 0.9),
+            "share of the epochs before progcl fits its mixture", least=0, below=1, space=(0.0, 0.9)
         ),
     ] = 0.2
     mixture: BetaMixture | None = None

@@ -45,8 +45,7 @@ class HardPositives:
     """
 
     number: Annotated[
-        int,
-        Setting("λ_P of spacl, the anchor included", name="hard_positives", least=2),
+        int, Setting("λ_P of spacl, the anchor included", name="hard_positives", least=2)
     ] = 2
     dynamic_anchor: bool = True
     farthest: bool = True

@@ -261,8 +261,7 @@ class Transport(Hardening):
     """
 
     epsilon: Annotated[
-        float | None,
-        Setting("ε of ot, 2 γ if not given", above=0, space=(0.1, 10.0, "log")),
+        float | None, Setting("ε of ot, 2 γ if not given", above=0, space=(0.1, 10.0, "log"))
     ] = None
     tolerance: float = 1e-3
     steps: int = 100

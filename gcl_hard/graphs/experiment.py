@@ -51,13 +51,7 @@ from gcl_hard.graphs.protocols import (
     score_baseline,
 )
 from gcl_hard.graphs.refinement import FEATURES, wl_start
-from gcl_hard.graphs.settings import (
-    KERNELS,
-    MOLECULE_GIN,
-    NOT_OF_MOLECULES,
-    GraphConfig,
-    reads_wl,
-)
+from gcl_hard.graphs.settings import KERNELS, MOLECULE_GIN, NOT_OF_MOLECULES, GraphConfig, reads_wl
 from gcl_hard.graphs.training import Encoder, GivenFold, Result, use_threads
 from gcl_hard.theory.snapshots import snapshot_epochs
 from gcl_hard.training.stopping import EarlyStopping
@@ -207,11 +201,7 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
         return "\n".join(remarks) or None
 
     def train(
-        self,
-        runs: Sequence[Run],
-        data: GraphSet | GivenFold,
-        context: RunContext,
-        report: Report,
+        self, runs: Sequence[Run], data: GraphSet | GivenFold, context: RunContext, report: Report
     ) -> Iterator[TrainedRun]:
         """Train the encoders of runs, several of them together, and embed the graphs."""
         config = cast("GraphConfig", runs[0].config)

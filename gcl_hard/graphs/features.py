@@ -118,12 +118,7 @@ def column_names(
 
 
 def aligned_columns(
-    x: Tensor,
-    names: Sequence[str],
-    wanted: Sequence[str],
-    *,
-    field: str,
-    name: str,
+    x: Tensor, names: Sequence[str], wanted: Sequence[str], *, field: str, name: str
 ) -> Tensor:
     """Features rearranged into the wanted columns by name; 0 for missing categories.
 

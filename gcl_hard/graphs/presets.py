@@ -31,8 +31,8 @@ TABLES: dict[str, Preset] = {
             "beta": (0.5, 1.0, 2.0),
             "select": True,
             "jobs": None,
-        },
-    ),
+        }
+    )
 }
 """Presets by the value of ``--table``."""
 

@@ -57,13 +57,7 @@ class Encoder:
 
     @classmethod
     def of_fold(
-        cls,
-        config: GraphConfig,
-        graphs: GraphSet,
-        seed: int,
-        k: int,
-        fold: Fold,
-        **options: Any,
+        cls, config: GraphConfig, graphs: GraphSet, seed: int, k: int, fold: Fold, **options: Any
     ) -> Encoder:
         """The k-th encoder of a seed, trained on a fold's training graphs only."""
         train_ids = torch.from_numpy(fold.train)
@@ -209,11 +203,7 @@ def _joins(
 
 
 def _train(
-    part: Sequence[int],
-    encoders: Sequence[Encoder],
-    graphs: GraphSet,
-    on_epoch: OnEpoch,
-    see: See,
+    part: Sequence[int], encoders: Sequence[Encoder], graphs: GraphSet, on_epoch: OnEpoch, see: See
 ) -> list[Result]:
     start, seeing = time.perf_counter(), 0.0
     # Similar models next to each other: fewer calls of the optimiser and of the loss.

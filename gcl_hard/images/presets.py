@@ -54,7 +54,7 @@ TABLES: dict[str, Preset] = {
             "TinyImageNet": {"class_prior": 0.005},
         },
         small=SMALL,
-    ),
+    )
 }
 """Presets by the value of ``--table``."""
 

@@ -33,12 +33,7 @@ from gcl_hard.experiments.training import Training
 from gcl_hard.images.augment import Views, channel_statistics
 from gcl_hard.images.batching import ViewPairs
 from gcl_hard.images.datasets import Split
-from gcl_hard.images.models import (
-    PROJECTED,
-    ImageClassifier,
-    ImageContrast,
-    image_encoder,
-)
+from gcl_hard.images.models import PROJECTED, ImageClassifier, ImageContrast, image_encoder
 from gcl_hard.images.parts import ImageData
 from gcl_hard.images.settings import ImageConfig
 from gcl_hard.losses.gathering import of_first, rank, world_size
@@ -240,11 +235,7 @@ def _embed(run: Run, data: ImageData, encoding: Encoding) -> tuple[Floats, Float
 
 
 def fit_run(
-    trained: TrainedRun,
-    data: ImageData,
-    encoding: Encoding,
-    context: RunContext,
-    report: Report,
+    trained: TrainedRun, data: ImageData, encoding: Encoding, context: RunContext, report: Report
 ) -> Clock:
     """Train, from a checkpoint if there is one; fills in losses, curve and snapshots.
 

@@ -3,6 +3,7 @@
 Names are imported when they are used; here is what sets are called, and where their files are.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
@@ -71,7 +72,7 @@ def canonical_name(name: str) -> str:
 def has_dataset(name: str, data_dir: str | Path | None = None) -> bool:
     """Whether a name belongs to a set of facts: a known one, or one in the folder or the cache.
 
-    A table may hold anything: see :func:`recognises`.
+    A table may hold anything: see :func:`has_columns`.
 
     Args:
         name: name of a data set, or the path of a folder or archive.
@@ -88,13 +89,11 @@ def has_dataset(name: str, data_dir: str | Path | None = None) -> bool:
     return canonical_name(name) in KNOWN or own_file(name, data_dir) is not None
 
 
-def recognises(name: str, data_dir: str | Path | None = None) -> bool:
-    """Whether a name is that of a table whose columns are called as those of facts are."""
-    if not is_table(name):
-        return False
-    from gcl_hard.links.tables import has_facts
+def has_columns(header: Sequence[str]) -> bool:
+    """Whether the columns of a table are called as those of facts are."""
+    from gcl_hard.links.tables import named_columns
 
-    return has_facts((own_file(name, data_dir) if is_name(name) else None) or expanded(name))
+    return named_columns(header, surely=True) is not None
 
 
 def own_file(name: str, data_dir: str | Path | None = None) -> Path | None:

@@ -397,8 +397,7 @@ class LinkSet:
 
     def part(self, name: Part) -> Tensor:
         """The facts of a part, int64 [n, 3]."""
-        facts: Tensor = getattr(self, check_option("part", name, PARTS))
-        return facts
+        return getattr(self, check_option("part", name, PARTS))
 
     @property
     def n_entities(self) -> int:
@@ -597,8 +596,7 @@ def _with_nearest(name: str, names: Iterable[str]) -> str:
 def _keys(facts: Tensor, n_entities: int, n_relations: int) -> NDArray[np.int64]:
     """A number for each fact, int64 [n]."""
     head, relation, tail = facts.numpy().T
-    keys: NDArray[np.int64] = (head * n_relations + relation) * n_entities + tail
-    return keys
+    return (head * n_relations + relation) * n_entities + tail
 
 
 def _triples(graph: Any, part: str) -> Tensor:

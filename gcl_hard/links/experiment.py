@@ -36,7 +36,7 @@ from gcl_hard.experiments.training import Training
 from gcl_hard.files.locating import members
 from gcl_hard.files.tables import is_table
 from gcl_hard.links import PARTS, Part, canonical_name
-from gcl_hard.links.asking import ANSWER_COLUMNS, Rows, answered
+from gcl_hard.links.asking import answered
 from gcl_hard.links.data import KINDS, LinkSet, Queries
 from gcl_hard.links.files import load_links, locate
 from gcl_hard.links.models import (
@@ -76,7 +76,6 @@ class LinkExperiment(Experiment[LinkConfig, LinkSet]):
     beside: ClassVar[Mapping[str, tuple[str, ...]]] = {"mrr": ("hits1", "hits3", "hits10")}
     methods: ClassVar[tuple[str, ...]] = SCORED
     options: ClassVar[frozenset[str]] = frozenset({"save_encoder"})
-    answer_columns: ClassVar[Mapping[str, type]] = ANSWER_COLUMNS
     shape: ClassVar[frozenset[str]] = frozenset({"entities", "relations", *PARTS})
     usual_baselines: ClassVar[tuple[str, ...]] = (FREQUENCY, UNTRAINED)
     has_validation: ClassVar[bool] = True
@@ -119,8 +118,7 @@ class LinkExperiment(Experiment[LinkConfig, LinkSet]):
 
     def unit_values(self, values: NDArray[Any]) -> NDArray[Any]:
         """The mean of the two questions of each fact."""
-        mean: NDArray[Any] = values.reshape(2, -1).mean(0)
-        return mean
+        return values.reshape(2, -1).mean(0)
 
     def metrics(self, config: LinkConfig, data: LinkSet) -> tuple[str, ...]:
         """MRR, which chooses settings, other metrics, and the MRR of each kind of questions."""
@@ -196,7 +194,7 @@ class LinkExperiment(Experiment[LinkConfig, LinkSet]):
 
     def answers(
         self, model: Any, questions: Any, *, columns: Columns, k: int, known: bool
-    ) -> Iterator[Rows]:
+    ) -> Iterator[dict[str, NDArray[Any]]]:
         """The k best answers to the questions of a table."""
         return answered(model, read_questions(questions, columns), k, known)
 
@@ -204,8 +202,7 @@ class LinkExperiment(Experiment[LinkConfig, LinkSet]):
         self, config: LinkConfig, saved: Mapping[str, Any], parts: Parts | None
     ) -> nn.Module:
         """A new scorer of the entities and relations of a file."""
-        scorer: nn.Module = new_scorer(config, links_of(saved), parts)
-        return scorer
+        return new_scorer(config, links_of(saved), parts)
 
     def score(self, trained: TrainedRun, data: LinkSet, context: RunContext) -> Scored:
         """The ranks of right answers, and the MRR of validation facts."""

@@ -16,16 +16,7 @@ from gcl_hard.files.io import expanded, reading
 from gcl_hard.files.locating import Download, Wanted
 from gcl_hard.files.tables import SUFFIXES, is_table
 from gcl_hard.graphs.parts import count
-from gcl_hard.links import (
-    ARCHIVES,
-    KNOWN,
-    PARTS,
-    Part,
-    canonical_name,
-    in_folder,
-    is_name,
-    is_set,
-)
+from gcl_hard.links import ARCHIVES, KNOWN, PARTS, Part, canonical_name, in_folder, is_name, is_set
 from gcl_hard.links.data import LinkSet
 from gcl_hard.links.tables import ENDS, RELATIONS, VAGUE, Columns, Triple
 
@@ -136,17 +127,15 @@ def locate(
     )
     known = KNOWN.get(name)
     site = None
-    put = [("a folder with train.txt, valid.txt and test.txt", name)]
-    if is_table(name):
-        put = [("the table", name)]
+    kind = "table" if is_table(name) else "folder"
+    parts = " with train.txt, valid.txt and test.txt" * (kind == "folder")
+    put = [(f"a {kind}{parts}", name)]
     if known is not None:
         site = Download(f"{SITE}/{known.file}", known.file, f"sha256:{known.sha256}")
         put.insert(0, (site.url, known.file))
     wanted = Wanted(
         look=partial(in_folder, name=name),
-        lacks=lambda folder: (
-            f"no {'table' if is_table(name) else 'folder'} {name}, no {name}{ARCHIVES[0]}"
-        ),
+        lacks=lambda folder: f"no {kind} {name}, no {name}{ARCHIVES[0]}",
         headline=locating.headline("set of facts", name, KNOWN, f"needs its folder {name}"),
         put=put,
         hint="no set of facts is in the package: LinkSet.from_triples makes one of your own",

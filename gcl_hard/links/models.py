@@ -71,8 +71,7 @@ class Scorer(nn.Module, ABC):
 
     def candidates(self, entities: Tensor | None = None) -> Tensor:
         """Vectors of some entities, float [C, d] of int64 [C]; of all if None."""
-        vectors: Tensor = self.entities.weight if entities is None else self.entities(entities)
-        return vectors
+        return self.entities.weight if entities is None else self.entities(entities)
 
     @property
     def products(self) -> bool:
@@ -119,8 +118,7 @@ class DistMult(Scorer):
 
     def query(self, entity: Tensor, relation: Tensor) -> Tensor:
         """h ∘ r."""
-        query: Tensor = self.entities(entity) * self.relations(relation)
-        return query
+        return self.entities(entity) * self.relations(relation)
 
 
 class ComplEx(Scorer):
@@ -174,8 +172,7 @@ class TransE(Scorer):
 
     def query(self, entity: Tensor, relation: Tensor) -> Tensor:
         """h + r."""
-        query: Tensor = self.entities(entity) + self.relations(relation)
-        return query
+        return self.entities(entity) + self.relations(relation)
 
     def compare(self, queries: Tensor, candidates: Tensor) -> Tensor:
         """Scores by distances, [B, C]."""
@@ -330,8 +327,7 @@ class RGCN(DistMult):
 
     def query(self, entity: Tensor, relation: Tensor) -> Tensor:
         """h ∘ r."""
-        query: Tensor = self.candidates(entity) * self.relations(relation)
-        return query
+        return self.candidates(entity) * self.relations(relation)
 
 
 SCORERS: dict[str, type[Scorer]] = {
@@ -468,8 +464,7 @@ class LinkContrast(Draws, nn.Module):
             self._links.n_entities, (self.n_candidates,), device=batch.answer.device,
             generator=self._generators.on(batch.answer),
         )  # fmt: skip
-        entities: Tensor = torch.unique(drawn)
-        return entities
+        return torch.unique(drawn)
 
     def _columns(self, entities: Tensor, after: int = 0) -> Tensor:
         """The column of each entity among some, −1 where it is none.

@@ -68,8 +68,7 @@ def _reversals(
     keys, number = torch.unique(both, return_counts=True)
     size = torch.bincount(kinds, minlength=n_relations)
     most = torch.maximum(size[keys // n_relations], size[keys % n_relations])
-    kept: Tensor = keys[(number >= share * most) & (number >= LEAST)]
-    return kept
+    return keys[(number >= share * most) & (number >= LEAST)]
 
 
 def reversed_notes(

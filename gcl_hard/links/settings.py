@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from gcl_hard.core.setting import Setting
 from gcl_hard.errors import InputError
+from gcl_hard.evaluation.checks import checked_shares
 from gcl_hard.experiments.settings import (
     BATCH_SIZE,
     EPOCHS,
@@ -20,7 +21,6 @@ from gcl_hard.experiments.settings import (
 from gcl_hard.files.tables import is_table
 from gcl_hard.functional.hardness import ScoredScale
 from gcl_hard.functional.objectives import Objective
-from gcl_hard.links.tables import checked_shares
 from gcl_hard.losses.loss import ContrastiveLoss
 from gcl_hard.losses.methods import METHODS
 from gcl_hard.training.loop import Optimisation, sparse_adam
@@ -154,7 +154,7 @@ class LinkConfig(RunConfig, LinkLoss):
     split: Annotated[tuple[float, ...] | None, Setting(
         "of a table: shares of training, validation, testing (0.8,0.1,0.1, or its column of parts)",
         "data", common=True, read_by=LINK_BASELINES, applies=_is_table,
-        canonical=lambda shares, above: checked_shares(shares),
+        canonical=lambda shares, above: checked_shares("split", shares),
     )] = None  # fmt: skip
     split_seed: Annotated[int, Setting(
         "seed of the split of a table", "data", least=0, read_by=LINK_BASELINES, applies=_is_table

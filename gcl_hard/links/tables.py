@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
 from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcl_hard.errors import InputError, unknown
+from gcl_hard.evaluation.checks import checked_shares
 from gcl_hard.files.io import expanded, reading
-from gcl_hard.files.tables import PART_OF, header_of, is_parquet, lines_of
+from gcl_hard.files.tables import header_of, is_parquet, lines_of, parts_of
 
 Triple = tuple[str, str, str]
 
@@ -61,13 +61,6 @@ def named_columns(header: Sequence[str], *, surely: bool = False) -> list[str] |
         return None
     (head, tail), more = ends[0], [by_name[SPLIT]] if SPLIT in by_name else []
     return [by_name[head], by_name[relations[0]], by_name[tail], *more]
-
-
-def has_facts(path: Path) -> bool:
-    """Whether the names of a table's columns say that it has facts; False if it cannot be read."""
-    with suppress(InputError, ImportError):
-        return named_columns(header_of(path), surely=True) is not None
-    return False
 
 
 def _header(table: Any) -> list[str]:
@@ -158,18 +151,12 @@ def read_facts(
             )
     triples = [*zip(*cells[:3], strict=True)]
     if len(cells) == 4 and split is None:
-        part_of = [PART_OF.get(word.casefold(), -1) for word in cells[3]]
-        if -1 in part_of:
-            row = part_of.index(-1)
-            raise InputError(
-                f"{_name(table)}, row {row + 1}, column {names[3]}: {cells[3][row]!r} is none of "
-                f"train, valid and test: correct it, or draw a split, split=(0.8, 0.1, 0.1)"
-            )
+        part_of = parts_of(cells[3], f"{_name(table)}, column {names[3]}").tolist()
     else:
         n_rows, triples = len(triples), [*dict.fromkeys(triples)]
         if len(triples) < n_rows:
             notes.append(f"repeated facts, counted once: {n_rows - len(triples):,} rows")
-        drawn, note = drawn_parts(triples, checked_shares(split or SHARES), seed)
+        drawn, note = drawn_parts(triples, checked_shares("split", split or SHARES), seed)
         part_of = drawn.tolist()
         notes.append(note)
     parts: list[list[Triple]] = [[], [], []]
@@ -182,8 +169,8 @@ def read_questions(table: Any, columns: Columns) -> list[tuple[str, ...]]:
     """Questions in a table: heads, relations and tails, of which "" is asked for.
 
     Args:
-        table: as of :meth:`gcl_hard.links.LinkSet.from_table`, which may lack the column that is
-            asked for.
+        table: as of :meth:`gcl_hard.links.LinkSet.from_table`; the column that is asked for may
+            not be there.
         columns: as of :meth:`gcl_hard.links.LinkSet.from_table`.
 
     Raises:
@@ -214,20 +201,6 @@ def _numbered(triples: Sequence[Triple]) -> NDArray[np.int64]:
     ends = {name: i for i, name in enumerate(sorted({*heads, *tails}))}
     kinds = {name: i for i, name in enumerate(sorted({*relations}))}
     return np.array([(ends[h], kinds[r], ends[t]) for h, r, t in triples])
-
-
-def checked_shares(shares: Sequence[float]) -> tuple[float, float, float]:
-    """Shares of training, validation and testing, which sum to 1.
-
-    Raises:
-        InputError: for others, or none for training.
-    """
-    if len(shares) != 3 or not min(shares) >= 0 < shares[0] or abs(sum(shares) - 1) > 1e-6:
-        raise InputError(
-            f"split is the shares of training, validation and testing, such as 0.8,0.1,0.1, which "
-            f"sum to 1, got {','.join(map(str, shares))}"
-        )
-    return shares[0], shares[1], shares[2]
 
 
 def drawn_parts(

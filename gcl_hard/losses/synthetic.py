@@ -129,8 +129,7 @@ class HardMixing(Draws, SyntheticNegatives):
         *,
         mixed: Annotated[int, Setting("mixtures of two negatives of mochi", least=0)] = 32,
         with_anchor: Annotated[
-            int,
-            Setting("mixtures with the anchor of mochi", name="mixed_with_anchor", least=0),
+            int, Setting("mixtures with the anchor of mochi", name="mixed_with_anchor", least=0)
         ] = 16,
         seed: int = 0,
     ) -> None:

@@ -6,16 +6,13 @@ Names are imported when they are used; here is what sets are called, and where t
 import glob
 import os
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from gcl_hard.core.lazy import lazy
-from gcl_hard.errors import InputError, unknown
+from gcl_hard.errors import unknown
 from gcl_hard.files import locating
-from gcl_hard.files.io import expanded
-from gcl_hard.files.tables import header_of
 
 __getattr__, __dir__, __all__ = lazy(__name__, __file__, "graphs")
 
@@ -77,12 +74,9 @@ marks = ("smiles",)
 """Settings that say that a command's data are molecules."""
 
 
-def recognises(name: str, data_dir: str | Path | None = None) -> bool:
-    """Whether a name is that of a table with a column of SMILES."""
-    with suppress(InputError):
-        header = header_of(expanded(name)) if is_file(name) else []
-        return any(column.casefold() in SMILES for column in header)
-    return False
+def has_columns(header: Sequence[str]) -> bool:
+    """Whether a table has a column of SMILES."""
+    return any(column.casefold() in SMILES for column in header)
 
 
 def has_dataset(name: str, data_dir: str | Path | None = None) -> bool:
@@ -126,10 +120,7 @@ def canonical(name: str) -> str:
 
 
 def name_or_path(
-    name: str | Path,
-    *,
-    data_dir: str | Path | None = None,
-    cache_dir: str | Path | None = None,
+    name: str | Path, *, data_dir: str | Path | None = None, cache_dir: str | Path | None = None
 ) -> str:
     """The name of a known set as it is spelt, or the path of a file of another one; arguments and
     errors of :func:`load_molecules`.

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from gcl_hard.errors import InputError, unknown
 from gcl_hard.files import locating
 from gcl_hard.files.locating import Download, Wanted
-from gcl_hard.files.tables import header_of, lines_of
+from gcl_hard.files.tables import header_of, lines_of, parts_of
 from gcl_hard.molecules import SMILES, SOURCES, Kind, in_folder, is_file, name_or_path
 from gcl_hard.molecules.data import Molecules, Progress, from_smiles
 
@@ -35,7 +35,6 @@ WORDS = {
 """Answers in words."""
 SPECIAL = "split", "cliff_mol"
 """Columns of the parts of a split, and of molecules with activity cliffs, in any case."""
-TRAIN, VALID, TEST = ("train", "training"), ("valid", "validation", "val"), ("test", "testing")
 """What the column ``split`` says of a molecule, in any case."""
 CLIFF = ("1", "1.0", "true", "yes")
 """What the column ``cliff_mol`` says of a molecule with an activity cliff, in any case."""
@@ -225,16 +224,12 @@ def read_molecules(
         key: np.char.lower(np.char.strip(np.array(table[column])[at]))
         for key, column in in_any_case.items()
     }
-    part = special.get("split")
-    if part is not None and not (usual := np.isin(part, (*TRAIN, *VALID, *TEST))).all():
-        raise InputError(
-            f"{path}, column split, row {at[usual.argmin()] + 1}: {str(part[usual.argmin()])!r} is "
-            f"none of {TRAIN[0]}, {VALID[0]} and {TEST[0]}: correct it, or rename the column"
-        )
-    valid = None if part is None else np.isin(part, VALID)
+    test = valid = None
+    if "split" in special:
+        part = parts_of(special["split"], f"{path}, column split", at)
+        test, valid = part == 2, part == 1
     return MoleculeData(
-        molecules, kind or "unlabelled",
-        test=None if part is None else np.isin(part, TEST),
+        molecules, kind or "unlabelled", test=test,
         valid=valid if valid is not None and valid.any() else None,
         cliffs=np.isin(special["cliff_mol"], CLIFF) if "cliff_mol" in special else None,
     )  # fmt: skip

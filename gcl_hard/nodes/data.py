@@ -365,7 +365,7 @@ class NodeSet:
             features: columns of nodes that are features; all others if None.
             categories: those of them whose numbers are words, such as codes.
             like: a set, or its ``table``, whose columns, words, means and deviations are used: for
-                later rows that an encoder of that set embeds.
+                later rows that an encoder of that set embeds. Classes are numbered as in the set.
             name: name of the set in results; that of the file of nodes, or ``own``, if None.
 
         Returns:
@@ -387,18 +387,28 @@ class NodeSet:
             >>> nodes.x.to_dense().tolist()
             [[-1.0, 0.0, 1.0, 0.0], [1.0, 0.0, 0.0, 1.0], [0.0, 1.0, 1.0, 0.0]]
         """
-        if isinstance(like, NodeSet):
-            if like.table is None:
-                raise InputError(f"{like.name} was made of no tables: give a set that was, as like")
-            like = like.table
+        first = like if isinstance(like, NodeSet) else None
+        reading = like.table if isinstance(like, NodeSet) else like
+        if first is not None and reading is None:
+            raise InputError(f"{first.name} was made of no tables: give a set that was, as like")
         raw, table = read_tables(
             nodes, edges, id=id, source=source, target=target, label=label, weight=weight,
-            split=split, features=features, categories=categories, like=like,
+            split=split, features=features, categories=categories, like=reading,
         )  # fmt: skip
         if name is None:
             path = isinstance(nodes, str | Path)
             name = Path(nodes).name.partition(".")[0] if path else "own"
-        return replace(cls.from_raw(raw, name=name), table=table)
+        made = replace(cls.from_raw(raw, name=name), table=table)
+        return made if first is None else made._with_classes(first.class_names)
+
+    def _with_classes(self, names: tuple[str, ...]) -> NodeSet:
+        """The same set with the classes of an earlier one, by their names."""
+        if new := {*self.class_names} - {*names}:
+            raise InputError(
+                f"{self.name} has nodes of the class {min(new)}, none of {', '.join(names)}"
+            )
+        numbers = torch.tensor([*map(names.index, self.class_names), -1])
+        return replace(self, y=numbers[self.y], class_names=names)
 
 
 def own_nodes(graph: Any) -> NodeSet:

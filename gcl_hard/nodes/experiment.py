@@ -54,13 +54,7 @@ from gcl_hard.models import evaluating
 from gcl_hard.nodes import given_splits_of
 from gcl_hard.nodes.data import NodeSet, own_nodes
 from gcl_hard.nodes.files import load_nodes, paths, table_paths
-from gcl_hard.nodes.models import (
-    UNKNOWN,
-    NodeClassifier,
-    NodeContrast,
-    NodeModel,
-    embed_nodes,
-)
+from gcl_hard.nodes.models import UNKNOWN, NodeClassifier, NodeContrast, NodeModel, embed_nodes
 from gcl_hard.nodes.settings import (
     NODE_BASELINES,
     NODE_METHODS,
@@ -88,8 +82,7 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
     scores_on_cpu: ClassVar[bool] = True
     item: ClassVar[str] = "node"
     power: ClassVar[str] = (
-        "larger training parts (--shares 0.6,0.2,0.2), or given splits (--split given), find "
-        "smaller ones"
+        "larger training parts (--shares), or given splits (--split given), find smaller ones"
     )
     methods: ClassVar[tuple[str, ...]] = NODE_METHODS
     usual_baselines: ClassVar[tuple[str, ...]] = NODE_BASELINES

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from gcl_hard.core.setting import Setting, declared
-from gcl_hard.errors import InputError, check_number
+from gcl_hard.errors import InputError
+from gcl_hard.evaluation.checks import checked_shares
 from gcl_hard.evaluation.splits import SHARES
 from gcl_hard.experiments.settings import (
     BATCH_SIZE,
@@ -97,17 +98,10 @@ def _sizes(sizes: tuple[int, ...] | None, above: Values) -> tuple[int, ...] | No
     return sizes or None
 
 
-def _shares(shares: tuple[float, ...], above: Values) -> tuple[float, ...]:
-    if len(shares) != 3 or min(shares) <= 0:
-        raise InputError(f"shares are three numbers above 0, such as 0.6,0.2,0.2, got {shares}")
-    check_number("the sum of shares", round(sum(shares), 9), least=1, most=1)
-    return shares
-
-
 def _column(text: str) -> Any:
     """A setting that names columns of the user's own tables."""
     return Setting(
-        text, "data", read_by=NODE_BASELINES, applies=lambda above: above["edges"] is not None,
+        text, "data", common=True, read_by=NODE_BASELINES, applies=lambda above: above["edges"] is not None,
         canonical=lambda names, above: names or None,
     )  # fmt: skip
 
@@ -147,8 +141,7 @@ class NodeConfig(OwnTraining, _Views, RunConfig, NodeLoss):  # type: ignore[misc
     domain: ClassVar[Domain] = "nodes"
 
     dataset: Annotated[
-        str,
-        Setting("Cora, …, NAME of NAME.npz, or nodes.csv", "data", common=True, several=True),
+        str, Setting("Cora, …, NAME of NAME.npz, or nodes.csv", "data", common=True, several=True)
     ] = "Cora"
     method: Annotated[str, method_setting(NODE_BASELINES, items="nodes", refused=_OF_POOLS)] = (
         "hscl"
@@ -236,12 +229,14 @@ class NodeConfig(OwnTraining, _Views, RunConfig, NodeLoss):  # type: ignore[misc
     )] = None  # fmt: skip
     shares: Annotated[tuple[float, ...], Setting(
         "parts of random splits to train, choose and test on",
-        "split", common=True, read_by=NODE_BASELINES, canonical=_shares,
+        "split", common=True, read_by=NODE_BASELINES,
         applies=lambda above: above["split"] == "random",
+        canonical=lambda shares, above: checked_shares("shares", shares),
     )] = (*SHARES, 0.8)  # fmt: skip
     folds: Annotated[int | None, Setting(
         "cross-validation in place of random splits: one fold to test on, the next to choose on",
-        "split", least=3, common=True, read_by=NODE_BASELINES, applies=lambda above: above["split"] == "random",
+        "split", least=3, common=True, read_by=NODE_BASELINES,
+        applies=lambda above: above["split"] == "random",
     )] = None  # fmt: skip
     splits: Annotated[int | None, Setting(
         "splits (20, or all that are published with a known set; 5 of methods that train an "
@@ -322,9 +317,7 @@ class NodeConfig(OwnTraining, _Views, RunConfig, NodeLoss):  # type: ignore[misc
     @property
     def encoders(self) -> int:
         """Encoders that one run trains."""
-        if self.is_baseline and self.method != SUPERVISED:
-            return 0
-        return self.n_scores if self.trains_each else 1
+        return super().encoders * (self.n_scores if self.trains_each else 1)
 
     @property
     def n_scores(self) -> int:

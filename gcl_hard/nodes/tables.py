@@ -6,14 +6,14 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gcl_hard.errors import InputError, unknown
-from gcl_hard.files.tables import PART_OF, read_table
+from gcl_hard.files.tables import parts_of, read_table
 from gcl_hard.graphs.attributes import MOST_KINDS
 from gcl_hard.graphs.parts import PARTS, count
 from gcl_hard.nodes.sources import RawNodes
@@ -148,15 +148,16 @@ class TableReading:
 
     def as_dict(self) -> dict[str, Any]:
         """As records and files of encoders store it."""
-        stored: dict[str, Any] = json.loads(json.dumps(asdict(self)))
-        return stored
+        return json.loads(json.dumps(asdict(self)))
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Self:
         """What :meth:`as_dict` has stored."""
-        features = (TableFeature(**f) for f in stored["features"])
-        words = (replace(f, words=f.words and tuple(f.words)) for f in features)
-        return cls(**{**stored, "features": tuple(words)})
+        features = (
+            TableFeature(**{**f, "words": f["words"] and tuple(f["words"])})
+            for f in stored["features"]
+        )
+        return cls(**{**stored, "features": tuple(features)})
 
 
 def read_tables(
@@ -293,13 +294,7 @@ def _masks(table: Columns, column: str | None) -> dict[str, NDArray[np.bool_]]:
     """Parts of the split in a column of words; those without a word belong to none."""
     if column is None or column not in table:
         return {}
-    words = [word and word.strip().casefold() for word in _texts(table[column])]
-    if strange := {*words} - {None, *PART_OF}:
-        raise InputError(
-            f"column {column} of nodes has {min(strange)!r}, none of {', '.join(PART_OF)}: correct "
-            f"it, or rename the column"
-        )
-    numbers = np.array([PART_OF.get(word, -1) for word in words])
+    numbers = parts_of(_texts(table[column]), f"column {column} of nodes")
     return {part: numbers == k for k, part in enumerate(PARTS)}
 
 

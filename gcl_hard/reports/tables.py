@@ -515,8 +515,7 @@ def to_csv(rows: Sequence[Row]) -> str:
         if name.startswith("p_"):
             table[name] = table[name].map("{:.4g}".format, na_action="ignore")
     table = table.map(no_formula)
-    text: str = table.to_csv(index=False, float_format="{:z.4f}".format, lineterminator="\n")
-    return text
+    return table.to_csv(index=False, float_format="{:z.4f}".format, lineterminator="\n")
 
 
 def to_latex(rows: Sequence[Row]) -> str:

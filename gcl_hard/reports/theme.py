@@ -130,8 +130,7 @@ def panels(
 
 def rows(frame: pd.DataFrame) -> Iterable[Any]:
     """The rows of a frame, their columns as attributes."""
-    tuples: Iterable[Any] = frame.itertuples()
-    return tuples
+    return frame.itertuples()
 
 
 def line_styles(names: dict[str, str]) -> dict[str, dict[str, Any]]:

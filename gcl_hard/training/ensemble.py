@@ -167,11 +167,7 @@ class _Run:
         return torch.stack(results, 1).cpu()  # waits once for a device
 
     def _end_epoch(
-        self,
-        epoch: int,
-        batches: Tensor,
-        on_epoch: OnEpoch | None,
-        snapshots: Snapshots | None,
+        self, epoch: int, batches: Tensor, on_epoch: OnEpoch | None, snapshots: Snapshots | None
     ) -> None:
         losses, trained = batches
         means: dict[int, float] = {}

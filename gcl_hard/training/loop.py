@@ -29,13 +29,7 @@ from gcl_hard.errors import (
 from gcl_hard.functional.negatives import all_finite
 from gcl_hard.losses.caching import cached_backward
 from gcl_hard.losses.gathering import InStep, summed, world_size
-from gcl_hard.training.checkpoint import (
-    Checkpoint,
-    State,
-    fits,
-    random_state,
-    restore_random_state,
-)
+from gcl_hard.training.checkpoint import Checkpoint, State, fits, random_state, restore_random_state
 from gcl_hard.training.stopping import EarlyStopping
 
 if TYPE_CHECKING:

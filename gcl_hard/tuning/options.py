@@ -17,23 +17,12 @@ from optuna.samplers import BaseSampler, CmaEsSampler, RandomSampler, TPESampler
 
 from gcl_hard.core.seeds import seed_for
 from gcl_hard.errors import InputError, check_option
-from gcl_hard.experiments.custom import (
-    EncoderMaker,
-    UserParts,
-    check_maker,
-    named_object,
-)
+from gcl_hard.experiments.custom import EncoderMaker, UserParts, check_maker, named_object
 from gcl_hard.experiments.domains import CONFIGS, lent_encoders
 from gcl_hard.experiments.engine import check_engine
 from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.experiments.searches import PrunerName, SamplerName, SearchOptions
-from gcl_hard.experiments.settings import (
-    Domain,
-    RunConfig,
-    flag,
-    is_pretrained,
-    known,
-)
+from gcl_hard.experiments.settings import Domain, RunConfig, flag, is_pretrained, known
 from gcl_hard.experiments.trials import Inner, Steps
 from gcl_hard.experiments.values import warn_of_unread
 from gcl_hard.tuning.objective import check_encoder

@@ -331,10 +331,7 @@ class StudyStorage:
         return study
 
     def existing(
-        self,
-        identity: Mapping[str, Any],
-        *,
-        direction: StudyDirection = StudyDirection.MAXIMIZE,
+        self, identity: Mapping[str, Any], *, direction: StudyDirection = StudyDirection.MAXIMIZE
     ) -> Study:
         """Open the study for reading.
 
@@ -552,8 +549,7 @@ class Heartbeats:
 
     def _id(self, study: Study, number: int) -> int:
         study_id = self._storage.get_study_id_from_name(study.study_name)
-        trial_id: int = self._storage.get_trial_id_from_study_id_trial_number(study_id, number)
-        return trial_id
+        return self._storage.get_trial_id_from_study_id_trial_number(study_id, number)
 
     def record(self, trial: Trial) -> None:
         """Record a heartbeat of a trial."""

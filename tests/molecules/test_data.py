@@ -403,7 +403,7 @@ def test_rows_without_a_molecule_have_no_say_in_what_targets_are(more: str, tmp_
     assert [row for row, _ in data.molecules.invalid] == [1]
 
 
-@pytest.mark.parametrize("word", ["external", "", "dev", "3"])
+@pytest.mark.parametrize("word", ["external", "", "held out", "3"])
 def test_a_split_of_other_words_is_refused_where_there_are_targets(
     word: str, tmp_path: Path
 ) -> None:

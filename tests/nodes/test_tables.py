@@ -183,6 +183,18 @@ def test_both_ends_are_columns_of_their_own() -> None:
         NodeSet.from_tables(people, links, source="from", target="from")
 
 
+def test_classes_of_later_rows_have_the_numbers_of_the_first() -> None:
+    people, links = tables()
+    first = NodeSet.from_tables(people, links)
+    some = people.assign(label=people["label"].where(people["label"] != "a"))
+    later = NodeSet.from_tables(some, links, like=first)
+    expected_y = torch.where(first.y == 0, -1, first.y)
+    assert torch.equal(later.y, expected_y)
+    assert later.class_names == first.class_names
+    with pytest.raises(InputError):
+        NodeSet.from_tables(people.assign(label="new"), links, like=first)
+
+
 def test_evaluate_takes_the_paths_of_two_tables(tmp_path: Path) -> None:
     for frame, name in zip(tables(), ("nodes.csv", "edges.csv"), strict=True):
         frame.to_csv(tmp_path / name, index=False)
