@@ -101,7 +101,8 @@ def _sizes(sizes: tuple[int, ...] | None, above: Values) -> tuple[int, ...] | No
 def _column(text: str) -> Any:
     """A setting that names columns of the user's own tables."""
     return Setting(
-        text, "data", common=True, read_by=NODE_BASELINES, applies=lambda above: above["edges"] is not None,
+        text, "data", common=True, read_by=NODE_BASELINES,
+        applies=lambda above: above["edges"] is not None,
         canonical=lambda names, above: names or None,
     )  # fmt: skip
 
