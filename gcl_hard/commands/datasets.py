@@ -108,10 +108,13 @@ def _answers(function: str, *arguments: Any) -> dict[Domain, Any]:
 
 def _header(name: str, data_dir: Path | None) -> list[str]:
     """The columns of a table; none of what is no table, or cannot be read."""
-    if is_table(name):
-        for path in filter(None, (expanded(name), *_answers("own_file", name, data_dir).values())):
-            with suppress(InputError):
-                return header_of(path)
+    if not is_table(name):
+        return []
+    path = expanded(name)
+    if "/" not in name and not path.is_file():
+        path = next(filter(None, _answers("own_file", name, data_dir).values()), path)
+    with suppress(InputError):
+        return header_of(path)
     return []
 
 

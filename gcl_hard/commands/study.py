@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gcl_hard.commands.datasets import DEFAULT, domain_of
+from gcl_hard.commands.datasets import DEFAULT, domain_of, with_domain
 from gcl_hard.commands.execute import protocol_lines
 from gcl_hard.experiments.custom import EncoderMaker
 from gcl_hard.experiments.domains import CONFIGS
@@ -203,7 +203,8 @@ def study(
     name = graphs.name if graphs is not None else str(dataset)
     if isinstance(encoder, str):
         stated["encoder"], encoder = encoder, None
-    domain = domain_of({} if graphs is not None else {"dataset": name, "data_dir": data_dir})
+    named = with_domain({**stated, "dataset": name, "data_dir": data_dir})
+    domain = domain_of({} if graphs is not None else named)
     for key in stated:
         if key not in defaults(CONFIGS[domain]):
             raise unknown_setting(key, CONFIGS[domain], inspect.signature(study).parameters)

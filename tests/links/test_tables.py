@@ -148,6 +148,25 @@ def test_a_file_of_settings_names_several_columns(tmp_path: Path) -> None:
     assert config.columns == ("who", "how", "where")
 
 
+@pytest.mark.parametrize(
+    ("header", "domain"),
+    [("head,relation,tail", "links"), ("smiles,y", "molecules"), ("a,b", None)],
+)
+@pytest.mark.parametrize("by_path", [True, False])
+def test_columns_say_whose_a_table_is(
+    header: str, domain: str | None, by_path: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.csv").write_text(f"{header}\nC,1,2\n")
+    flags = [f"--dataset={tmp_path}/mine.csv"]
+    if not by_path:
+        flags = ["--dataset=mine.csv", f"--data-dir={tmp_path}"]
+    if domain is not None:
+        assert {config.domain for config in parse_bench(flags).configs} == {domain}
+    elif by_path:
+        with pytest.raises(InputError):
+            parse_bench(flags)
+
+
 def test_numbers_are_names_also_beside_empty_cells() -> None:
     numbers = [(7, "next", 8), (8, "next", 9), (9, "next", 7)]
     links = LinkSet.from_table(frame(numbers), split=(1, 0, 0))  # type: ignore[arg-type]

@@ -207,6 +207,16 @@ def test_evaluate_takes_the_paths_of_two_tables(tmp_path: Path) -> None:
     assert (run.config.dataset, run.config.edges) == ("nodes.csv", "edges.csv")
 
 
+def test_a_search_takes_two_tables_of_a_folder(tmp_path: Path) -> None:
+    for frame, name in zip(tables(), ("nodes.csv", "edges.csv"), strict=True):
+        frame.to_csv(tmp_path / name, index=False)
+    result = gcl_hard.study(
+        "nodes.csv", "ucl", edges="edges.csv", data_dir=tmp_path, trials=1, epochs=1, dim=4,
+        splits=2, output=tmp_path / "out", device="cpu", space={"temperature": [0.5, 1.0]},
+    )  # fmt: skip
+    assert result.findings[0].study.best_trial.value is not None
+
+
 def test_ids_may_be_numbers_and_numbers_may_be_words() -> None:
     people, links = tables()
     row = {name: k for k, name in enumerate(people["id"])}
