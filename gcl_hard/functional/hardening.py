@@ -292,13 +292,20 @@ def as_hardening(value: Hardening | Callable[[Tensor], Tensor] | None) -> Harden
     Returns:
         A hardening.
 
+    Raises:
+        InputError: for anything else, such as a number.
+
     Example:
         >>> as_hardening(None)
         Uniform()
     """
     if value is None:
         return Uniform()
-    return value if isinstance(value, Hardening) else Custom(value)
+    if isinstance(value, Hardening):
+        return value
+    if not callable(value):
+        raise InputError(f"hardening is one such as Exponential(beta=1.0), got {value!r}")
+    return Custom(value)
 
 
 def now(value: float | Schedule) -> float:

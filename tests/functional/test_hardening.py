@@ -156,3 +156,9 @@ def test_a_threshold_of_one_keeps_equal_rows(gamma):
     z = torch.tensor([[0.3, -1.7, 0.2]]).repeat(3, 1)
     loss = ContrastiveLoss(NegativeSampler("others", Threshold(1.0)), temperature=gamma)
     assert loss.with_diagnostics(z, z)[1].without_negative == 0
+
+
+@pytest.mark.parametrize("value", [0.5, "exponential"])
+def test_a_number_or_a_name_is_no_hardening(value):
+    with pytest.raises(InputError, match="Exponential"):
+        NegativeSampler("rest", value)
