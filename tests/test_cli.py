@@ -75,11 +75,11 @@ def test_options_of_the_command_are_understood() -> None:
     assert options.run == RunOptions(ensemble_size=4, diagnostics=2)
     assert parse_bench(["--ensemble-size=auto"]).run == RunOptions()
     images = parse_bench(
-        ["--dataset=digits", "--resume", "--save-encoder", "--loader-workers=2",
+        ["--dataset=digits", "--save-encoder", "--loader-workers=2",
          "--monitor-every=5", "--checkpoint-minutes=0.5"]
     ).run  # fmt: skip
     assert images == RunOptions(
-        resume=True, save_encoder=True, loader_workers=2, monitor_every=5, checkpoint_minutes=0.5
+        save_encoder=True, loader_workers=2, monitor_every=5, checkpoint_minutes=0.5
     )
 
 
@@ -286,7 +286,7 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
          "--class-prior=null", "--json=a.json", "--threads=2"],
         [*as_flags(IMAGE_SETTINGS), "--report=a.md"],
         ["--table=2", "--quick", "--dataset=PTC"],
-        ["--dataset=digits", "--resume", "--loader-workers=1", "--checkpoint-minutes=0"],
+        ["--dataset=digits", "--loader-workers=1", "--checkpoint-minutes=0"],
         ["--diagnostics=3", "--ensemble-size=2", "--jobs=2", "--select=true"],
     ],
 )  # fmt: skip
@@ -458,7 +458,6 @@ def test_settings_of_the_other_domain_are_refused(
         (["--dataset=digits", "--loader-workers=-1"], ["loader-workers", 0, -1]),
         (["--dataset=digits", "--monitor-every=-1"], ["monitor-every", 0, -1]),
         (["--checkpoint-minutes=-1"], ["checkpoint-minutes", 0, -1.0]),
-        (["--resume", "--force"], ["resume", "force"]),
         (["--diagnostics=-1"], ["diagnostics", 0, -1]),
         (["--seeds=0"], ["--seeds", 1, 0, 0]),
     ],

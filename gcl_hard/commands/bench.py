@@ -64,7 +64,7 @@ def parse_bench(arguments: Sequence[str]) -> BenchOptions:
     quick |= experiment_of(config).quick if stated.get("quick") else {}
     usual = {**options, **(table.values if table else {})}
     values = all_values(config, usual | quick | stated)
-    _check_bench(values, stated, config, table)
+    _check_bench(values, config, table)
     configs: list[RunConfig] = []
     if values["compact"] is None:
         configs = bench_configs(config, values, table, {*stated, *quick})
@@ -74,16 +74,9 @@ def parse_bench(arguments: Sequence[str]) -> BenchOptions:
     return BenchOptions(configs=tuple(dict.fromkeys(configs)), run=run, **options)
 
 
-def _check_bench(
-    values: Mapping[str, Any],
-    stated: Mapping[str, Any],
-    config: type[RunConfig],
-    table: Preset | None,
-) -> None:
+def _check_bench(values: Mapping[str, Any], config: type[RunConfig], table: Preset | None) -> None:
     if values["small"] and not (table and table.small):
         raise InputError("small applies to table 1: give --table 1 too")
-    if stated.get("resume") and values["force"]:
-        raise InputError("resume continues from checkpoints, force starts over: give one of them")
     for name, value in shortened(values).items():
         option, field = flag(f"select_{name}"), known(config).get(name)
         check_at_least(option, value, 1)

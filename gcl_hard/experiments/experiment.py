@@ -65,7 +65,6 @@ class RunOptions:
         monitor_every: images: epochs between points of the monitoring curve; 0: none.
         checkpoint_minutes: minutes between checkpoints of a run that keeps one; 0: after every
             step.
-        resume: accepted, and without effect: runs continue from their checkpoints anyway.
         save_encoder: save trained encoders next to results, as NAME.pt.
         save_embeddings: save embeddings next to results, as NAME.embeddings.npz.
         tf32: on a GPU: products of float32 in TF32, faster, to three digits; results say so.
@@ -77,7 +76,6 @@ class RunOptions:
     loader_workers: int = 0
     monitor_every: int = 10
     checkpoint_minutes: float = 10.0
-    resume: bool = False
     save_encoder: bool = False
     save_embeddings: bool = False
     tf32: bool = False

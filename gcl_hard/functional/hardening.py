@@ -301,11 +301,9 @@ def as_hardening(value: Hardening | Callable[[Tensor], Tensor] | None) -> Harden
     """
     if value is None:
         return Uniform()
-    if isinstance(value, Hardening):
-        return value
-    if not callable(value):
+    if not isinstance(value, Hardening) and not callable(value):
         raise InputError(f"hardening is one such as Exponential(beta=1.0), got {value!r}")
-    return Custom(value)
+    return value if isinstance(value, Hardening) else Custom(value)
 
 
 def now(value: float | Schedule) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol, get_args
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -17,13 +17,6 @@ READOUTS = {
 }
 """The functions of ``torch_geometric.nn`` that pool nodes, by readout."""
 JumpingKnowledge = Literal["cat", "last"]
-
-
-class GraphEncoder(Protocol):
-    """The interface of graph encoders; any module with this call fits."""
-
-    def __call__(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> tuple[Tensor, Tensor]:
-        """Node embeddings [N, d] and graph embeddings [G, d] of a batch of graphs."""
 
 
 def xavier(module: nn.Module) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, Protocol
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -15,18 +15,6 @@ from gcl_hard.nodes.views import Degrees, weights_of
 
 Activation = Literal["relu", "prelu"]
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"relu": nn.ReLU, "prelu": nn.PReLU}
-
-
-class NodeEncoder(Protocol):
-    """The interface of node encoders; any module with this call fits.
-
-    It receives dense features unless its attribute ``sparse_features`` is true, the edge weights of
-    a graph that has some as ``edge_weight``, and for a part of a graph the :class:`Degrees` in the
-    whole as ``degrees``, if it has such a parameter.
-    """
-
-    def __call__(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        """Embeddings of the nodes [N, d]."""
 
 
 class _Convolutions(nn.Module):

@@ -171,9 +171,7 @@ def stop_in(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
     monkeypatch.setattr(NodeContrast, "forward", pressed)
 
 
-@pytest.mark.parametrize("more", [(), ("--resume",)])
 def test_a_stopped_command_continues_and_says_from_where(
-    more: tuple[str, ...],
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -185,7 +183,7 @@ def test_a_stopped_command_continues_and_says_from_where(
     assert says(capsys.readouterr().err, "1 saved in checkpoints")
     left = sorted(path.name[-7:] for path in Path("out").glob("*.ckpt"))
     assert left == [".1.ckpt", "d0.ckpt"]  # of both splits
-    assert bench.main([*command, *more]) == 0
+    assert bench.main(command) == 0
     (line,) = (text for text in capsys.readouterr().out.splitlines() if "continues" in text)
     assert says(line, "scl")
     assert ".1.ckpt" in line
@@ -246,11 +244,9 @@ def test_a_checkpoint_of_another_run_is_refused_and_kept(
         torch.save(whole | {"run": whole["run"] | {"device": "cuda"}}, path)
     content = path.read_bytes()
     capsys.readouterr()
-    for more in ((), ("--resume",)):
-        assert bench.main([*command, *more]) == 2
-        shown = capsys.readouterr()
-        assert says(shown.err, str(path), f"{other} ", "remove")
-        assert path.read_bytes() == content
+    assert bench.main(command) == 2
+    assert says(capsys.readouterr().err, str(path), f"{other} ", "remove")
+    assert path.read_bytes() == content
     assert bench.main([*command, "--force"]) == 0
     assert not [*Path("out").glob("*.ckpt")]
 
