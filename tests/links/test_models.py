@@ -21,6 +21,7 @@ from gcl_hard.evaluation import (
     mean_reciprocal_rank,
 )
 from gcl_hard.links import (
+    PARTS,
     RGCN,
     ComplEx,
     DistMult,
@@ -501,7 +502,8 @@ def test_answers_have_names_and_known_ones_are_left_out() -> None:
     model = LinkContrast(DistMult(7, 2, dim=4), links)
     h, r, _ = links.train[0].tolist()
     head, relation = links.entities[h], links.relations[r]
-    known = {links.entities[t] for a, b, t in links.train.tolist() if (a, b) == (h, r)}
+    of_all_parts = [fact for part in PARTS for fact in links.part(part).tolist()]
+    known = {links.entities[t] for a, b, t in of_all_parts if (a, b) == (h, r)}
     every = model.predict(links, head, relation, filtered=False, k=7)
     assert [name for name, _ in every] != sorted(name for name, _ in every) or len(every) == 7
     scores = [score for _, score in every]
