@@ -38,7 +38,7 @@ lint: venv spell ## ruff check, ruff format --check, codespell
 	$(BIN)/ruff format --check .
 
 spell: venv
-	$(BIN)/codespell --ignore-words-list nce,ot,coo,te,lables,flaot,widht,gird,spcae,serch,postgresq,methd,produkt --skip '*/katex/*,*.html,*.zip,*.csv,*__pycache__*' $(SOURCES) $(wildcard *.md) Makefile mkdocs.yml pyproject.toml
+	$(BIN)/codespell --ignore-words-list nce,ot,coo,te,lables,flaot,widht,gird,spcae,serch,postgresq,methd,produkt,lable --skip '*/katex/*,*.html,*.zip,*.csv,*__pycache__*' $(SOURCES) $(wildcard *.md) Makefile mkdocs.yml pyproject.toml
 
 types: venv ## mypy --strict
 	$(BIN)/mypy
