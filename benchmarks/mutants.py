@@ -254,7 +254,7 @@ MUTANTS = tuple(Mutant(*fields) for fields in (
      "max(results, key=", "min(results, key=",
      "experiments/test_store.py::test_of_two_results_of_a_run_the_newer_is_its_result_and_is_compacted"),
     ("the whole lines of a torn journal are cut, too", "tuning/storage.py",
-     'content.rfind(b"\\n") + 1', 'content.find(b"\\n") + 1',
+     "os.truncate(path, len(content) - len(torn))", "os.truncate(path, len(lines[0]) + 1)",
      "tuning/test_journal.py::test_wherever_the_last_write_was_cut_the_trials_before_it_stay"),
     ("trials of a killed driver are left running", "tuning/storage.py",
      "study.tell(trial.number, state=TrialState.FAIL)", "pass",
