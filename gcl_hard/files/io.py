@@ -316,7 +316,9 @@ def reading(path: Path, kind: str, remedy: str = "") -> Iterator[None]:
         if isinstance(error, OSError) and error.filename:  # from opening it, not from a seek
             raise InputError(f"cannot read {path}: {error.strerror}") from error
         if isinstance(error, UnicodeDecodeError):
-            raise InputError(f"{path} is not in UTF-8: save it as CSV in UTF-8") from error
+            raise InputError(
+                f"{path} is not text in UTF-8: save it so (in Excel: CSV UTF-8)"
+            ) from error
         raise InputError(
             f"{path} is damaged, or not {kind} ({type(error).__name__}){remedy}"
         ) from error

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor, distributed, multiprocessing, nn
+from torch import Tensor, distributed, nn
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from torch.nn.parallel import DistributedDataParallel
 
 from gcl_hard import InputError, cached_backward, contrastive_loss
+from tests.distributed import run_processes
 from tests.said import says
 
 SIZES = [[3, 2, 4], [2, 5, 2]]
@@ -84,7 +85,7 @@ def worker(rank: int, folder: str) -> None:
 
 @pytest.mark.exact
 def test_processes_have_the_gradient_of_the_joined_batch(tmp_path: Path) -> None:
-    multiprocessing.start_processes(worker, (str(tmp_path),), nprocs=2, start_method="fork")
+    run_processes(worker, str(tmp_path), nprocs=2)
     ranks = [torch.load(tmp_path / f"{rank}.pt") for rank in range(2)]
     model = Model()
     for step in range(STEPS):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 import torch
-from torch import distributed, multiprocessing
+from torch import distributed
 
 from gcl_hard import (
     ContrastiveLoss,
@@ -20,6 +20,7 @@ from gcl_hard import (
     Threshold,
     gather,
 )
+from tests.distributed import run_processes
 from tests.said import says
 
 SPLITS = {2: (6, 3), 3: (4, 0, 5)}
@@ -138,9 +139,7 @@ def worker(rank, world, folder):
 @pytest.mark.exact
 @pytest.mark.parametrize("world", SPLITS)
 def test_processes_have_the_loss_of_the_joined_batch(world: int, tmp_path: Path) -> None:
-    multiprocessing.start_processes(
-        worker, (world, str(tmp_path)), nprocs=world, start_method="fork"
-    )
+    run_processes(worker, world, str(tmp_path), nprocs=world)
     parts = [torch.load(tmp_path / f"{rank}.pt") for rank in range(world)]
     edges = torch.tensor(SPLITS[world]).cumsum(0)
     graph_rows = torch.searchsorted(NODES, edges).tolist()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -10,11 +9,12 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, distributed, multiprocessing, nn
+from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from gcl_hard import InputError, Queue, contrastive_loss
 from gcl_hard.training.loop import Optimisation, train
+from tests.distributed import run_processes
 from tests.said import says
 
 
@@ -83,8 +83,7 @@ class Points(nn.Module):
 
 @pytest.mark.exact
 def test_processes_out_of_step_all_say_so_and_go_on(tmp_path: Path) -> None:
-    importlib.import_module("lightning_fabric")  # once, and not in every fork
-    multiprocessing.start_processes(out_of_step, (str(tmp_path),), nprocs=2, start_method="fork")
+    run_processes(out_of_step, str(tmp_path), nprocs=2)
     (first, value, of_first), (second, same, of_second) = (
         torch.load(tmp_path / f"{rank}.pt") for rank in range(2)
     )

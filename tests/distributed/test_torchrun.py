@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import re
@@ -13,10 +12,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import multiprocessing
 
 from gcl_hard.tune import main as tune
-from tests.distributed import small_training
+from tests.distributed import run_processes, small_training
 from tests.experiments.engine_tasks import wait_for
 from tests.said import says
 
@@ -46,13 +44,10 @@ def torchrun(n: int, *arguments: str, folder: Path) -> tuple[int, str]:
 
 @pytest.mark.exact
 def test_processes_train_the_weights_of_one(tmp_path: Path) -> None:
-    importlib.import_module("lightning_fabric")  # once, and not in every fork
     saved = []
     for n, parts in ((1, 1), (3, 1), (3, 2)):
         path = tmp_path / f"{n}-{parts}.pt"
-        multiprocessing.start_processes(
-            small_training.main, (n, str(path), parts), nprocs=n, start_method="fork"
-        )
+        run_processes(small_training.main, n, str(path), parts, nprocs=n)
         saved.append(torch.load(path))
     (losses, weights), *others = saved
     for losses_of_three, weights_of_three in others:
