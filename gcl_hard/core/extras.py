@@ -29,7 +29,7 @@ EXTRAS = {
     "scatter": ("torch_scatter",),
     "timm": (*IMAGES, "timm"),
     "postgres": (*TUNE, "psycopg"),
-    "parquet": ("pyarrow",),
+    "parquet": ("pyarrow", "pandas"),
     "onnx": ("onnx", "onnxscript", "onnxruntime", "safetensors"),
 }
 """Modules that each extra of ``pyproject.toml`` installs, beside PyTorch and NumPy."""
