@@ -160,7 +160,7 @@ def graphs(folder: Path, garbage: frozenset[int]) -> np.ndarray:
         edges += [f"{i + offset + 1}, {j + offset + 1}" for i, j in both]
         indicator += [str(graph + 1)] * n
         nodes += [str(kind) for kind in kinds]
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     with zipfile.ZipFile(folder / "RINGS.zip", "w") as archive:
         for name, lines in {
             "A": edges, "graph_indicator": indicator, "node_labels": nodes,
