@@ -158,7 +158,7 @@ def _show(options: BenchOptions, results: Results, console: Console, command: st
     if options.run.save_encoder:
         store = Store(options.output)
         files = [path for run in results.records if (path := store.file(run, ENCODERS)).exists()]
-        lines.append(f"encoders: {', '.join(map(str, files))}")
+        lines += [f"encoders: {', '.join(map(str, files))}"] * bool(files)
     for line in lines:
         console.print(line, highlight=False, soft_wrap=True)
 

@@ -92,7 +92,7 @@ def embed(  # type: ignore[misc]
         jobs: processes that parse SMILES.
         threads: CPU threads; those of PyTorch if None.
         force: whether a file of another model, or of other data, is replaced.
-        progress: whether notes on the data and progress are shown, of an ``output``.
+        progress: whether notes on the data, and the progress of an ``output``, are shown.
 
     Returns:
         The embeddings, with ``ids``; ``columns`` has what else rows are called, such as ``node`` of

@@ -18,7 +18,7 @@ from gcl_hard.experiments.custom import EncoderMaker
 from gcl_hard.experiments.domains import CONFIGS
 from gcl_hard.experiments.exporting import WRITERS
 from gcl_hard.experiments.registry import experiment_of, runnable
-from gcl_hard.files.io import atomic_write
+from gcl_hard.files.io import atomic_write, check_new
 from gcl_hard.files.stored import SAFETENSORS, safetensors_of
 from gcl_hard.version import __version__
 
@@ -99,8 +99,7 @@ def export(
     """
     path = Path(output)
     _check_suffix(path)
-    if path.exists() and not force:
-        raise InputError(f"{path} is there: give another name, or force=True (--force)")
+    check_new(path, force=force)
     if like is not None and not isinstance(model, nn.Module):
         raise InputError(f"like is for an encoder by itself, and {model} says what it embeds")
     trained = (

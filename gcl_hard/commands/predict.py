@@ -18,7 +18,7 @@ from gcl_hard.experiments.custom import EncoderMaker, named_object
 from gcl_hard.experiments.domains import CONFIGS
 from gcl_hard.experiments.progress import bar_of
 from gcl_hard.experiments.registry import runnable
-from gcl_hard.files.io import atomic_write, check_writable
+from gcl_hard.files.io import atomic_write, check_new, check_writable
 from gcl_hard.files.tables import check_output, write_tables
 
 if TYPE_CHECKING:
@@ -159,8 +159,7 @@ def predict(
     """
     path = Path(output)
     check_output(path, "predictions", SUFFIXES)
-    if path.exists() and not force:
-        raise InputError(f"{path} is there: give another name, or force=True (--force)")
+    check_new(path, force=force)
     check_writable(path.absolute().parent)
     check_at_least("k", k, 1)
     made_by = named_object(encoder, "encoder") if isinstance(encoder, str) else encoder

@@ -478,6 +478,16 @@ def unpacked(text: str) -> np.ndarray[Any, Any]:
     return numbers.astype(np.float64 if kind.startswith("f") else np.int64)
 
 
+def check_new(path: Path, *, force: bool) -> None:
+    """Refuse a file that is there, unless it may be replaced.
+
+    Raises:
+        InputError: for such a file.
+    """
+    if path.exists() and not force:
+        raise InputError(f"{path} is there: give another name, or force=True (--force)")
+
+
 def check_writable(folder: Path) -> None:
     """Create a folder and check that it is writable.
 

@@ -489,13 +489,21 @@ class LinkSet:
         if missing == "relation":
             head, relation, tail = torch.cat([self.part(part) for part in parts]).unbind(1)
             return Facts.of(head * self.n_entities + tail, relation)
+        if tuple(parts) == PARTS:
+            return self.all_facts
         return self.training_facts if tuple(parts) == ("train",) else self._facts(parts)
 
     def has(self, facts: Tensor) -> Tensor:
         """Whether facts, int64 [n, 3], are in one of the parts, bool [n]."""
-        sizes = self.n_entities, self.n_relations
-        known = [_keys(self.part(part).cpu(), *sizes) for part in PARTS]
-        return torch.from_numpy(np.isin(_keys(facts.cpu(), *sizes), np.concatenate(known)))
+        keys, known = _keys(facts.cpu(), self.n_entities, self.n_relations), self._sorted_keys
+        first, end = (np.searchsorted(known, keys, side) for side in ("left", "right"))
+        return torch.from_numpy(first < end)
+
+    @cached_property
+    def _sorted_keys(self) -> NDArray[np.int64]:
+        """Numbers of the facts of all parts, ascending."""
+        facts = torch.cat([self.part(part) for part in PARTS]).cpu()
+        return np.sort(_keys(facts, self.n_entities, self.n_relations))
 
     def numbered(self, triples: Sequence[Sequence[str | None]]) -> Tensor:
         """Triples of names by their numbers, int64 [n, 3].

@@ -178,15 +178,16 @@ class LinkExperiment(Experiment[LinkConfig, LinkSet]):
         if ENCODERS in context.saves(run):
             state = {name: weight.cpu().clone() for name, weight in scorer.state_dict().items()}
             encoders = {"encoders": [state], "config": asdict(config), "seed": run.seed}
-            encoders |= saved_links(data)
+            encoders |= self.file_facts(data)
         return TrainedRun(
             run, tuple(losses[-1:]), *training.clock.seconds, embeddings=scorer, facts=facts,
             encoders=encoders,
         )  # fmt: skip
 
     def file_facts(self, data: LinkSet) -> dict[str, Any]:
-        """The facts and names of a model's file."""
-        return saved_links(data)
+        """The facts of the parts, int64 [n, 3], and the names, for a model's file."""
+        parts: dict[str, Any] = {part: data.part(part).cpu() for part in PARTS}
+        return {**parts, "entities": [*data.entities], "relations": [*data.relations]}
 
     def kept_model(self, encoder: Any, saved: Mapping[str, Any]) -> LinkContrast:
         """The model of a scorer and of the facts in its file."""
@@ -241,14 +242,8 @@ class LinkExperiment(Experiment[LinkConfig, LinkSet]):
         return {**arrays, **{name: text_array(words) for name, words in names.items()}}
 
 
-def saved_links(links: LinkSet) -> dict[str, Any]:
-    """What the file of a model says of its facts: their parts, int64 [n, 3], and their names."""
-    parts: dict[str, Any] = {part: links.part(part).cpu() for part in PARTS}
-    return {**parts, "entities": [*links.entities], "relations": [*links.relations]}
-
-
 def links_of(saved: Mapping[str, Any]) -> LinkSet:
-    """The facts that :func:`saved_links` saved, named as in the configuration."""
+    """The facts in the file of a model, named as in the configuration."""
     train, valid, test = (saved[part] for part in PARTS)
     return LinkSet(
         train, valid, test, tuple(saved["entities"]), tuple(saved["relations"]),

@@ -361,7 +361,7 @@ def _row(
     records: Sequence[RunResult] = (),
 ) -> Row:
     """The row of a configuration with its numbers; without its setting if nothing is varied."""
-    experiment, (first, *_) = experiment_of(config), [*records, None]
+    experiment, first = experiment_of(config), next(iter(records), None)
     fields = experiment.row_fields(config)
     in_name = IN_NAME if fields.get("representation") else ()
     names = [name for name in varied or () if name != "beta" or config.beta is not None]

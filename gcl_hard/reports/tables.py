@@ -365,8 +365,8 @@ def spread(row: Row | None) -> str:
     """Of one test part the standard error, else the standard deviation over folds."""
     if row is None or row.scores is None:
         return NOTHING
-    spread = row.scores.test_error if row.scores.one_split else row.scores.fold_std
-    return NOTHING if spread is None else metric(row.metric).text(spread)
+    value = row.scores.test_error if row.scores.one_split else row.scores.fold_std
+    return NOTHING if value is None else metric(row.metric).text(value)
 
 
 def spread_name(rows: Iterable[Row]) -> str:
@@ -537,7 +537,7 @@ def _latex(rows: Sequence[Row]) -> str:
     sets, labels, control = names(rows, "dataset"), by_label(rows), _first(rows)
     best = {d: best_row(row for row in rows if row.dataset == d) for d in sets}
     cells = [[(of_set.get(d), best[d]) for d in sets] for of_set in labels.values()]
-    body = [[_latex_entry(row, best_row, control) for row, best_row in line] for line in cells]
+    body = [[_latex_entry(row, highest, control) for row, highest in line] for line in cells]
     plain = [_entry(row, control, plain=True) for line in cells for row, _ in line]
     texts = [rows[0].protocol, *labels, *plain, *(cell for line in body for cell in line)]
     meanings = [f"{sign}: {meaning}" for sign, meaning in legend(rows, texts)]
