@@ -107,9 +107,7 @@ def save_links_model(model: LinkContrast, path: str | Path, *, like: str | Path)
     weights = {name: weight.detach().cpu() for name, weight in model.scorer.state_dict().items()}
     shapes = [{name: of.shape for name, of in each.items()} for each in saved["encoders"]]
     if [{name: of.shape for name, of in weights.items()}] != shapes:
-        raise InputError(
-            f"{like} has another model than this: name the file that it was loaded from"
-        )
+        raise InputError(f"{like} has another model: name the file that this was loaded from")
     facts = runnable(saved["config"]).file_facts(model.links)
     content = saved | facts | {"encoders": [weights], "config": asdict(saved["config"])}
     with atomic_write(Path(path)) as file:

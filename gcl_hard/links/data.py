@@ -478,20 +478,19 @@ class LinkSet:
         """The facts of all parts, which filtered ranks of test facts leave out."""
         return self._facts(PARTS)
 
-    def known(self, missing: Missing, parts: Sequence[Part] = ("train",)) -> Facts:
+    def known(self, missing: Missing, until: Part = "train") -> Facts:
         """The known answers to questions for heads, relations or tails.
 
         Args:
             missing: what is asked for; the key of a pair of entities is head · E + tail, that of
                 other questions as in :meth:`key`.
-            parts: parts whose facts are known.
+            until: part whose facts are known, with those of the parts before it.
         """
-        if missing == "relation":
-            head, relation, tail = torch.cat([self.part(part) for part in parts]).unbind(1)
-            return Facts.of(head * self.n_entities + tail, relation)
-        if tuple(parts) == PARTS:
-            return self.all_facts
-        return self.training_facts if tuple(parts) == ("train",) else self._facts(parts)
+        if missing != "relation":
+            return self.facts_until(until)
+        parts = PARTS[: PARTS.index(until) + 1]
+        head, relation, tail = torch.cat([self.part(part) for part in parts]).unbind(1)
+        return Facts.of(head * self.n_entities + tail, relation)
 
     def has(self, facts: Tensor) -> Tensor:
         """Whether facts, int64 [n, 3], are in one of the parts, bool [n]."""

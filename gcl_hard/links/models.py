@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from gcl_hard.core.seeds import Draws, Generators
 from gcl_hard.errors import InputError, check_at_least, check_number
-from gcl_hard.links import PARTS
 from gcl_hard.links.data import MISSING, Facts, LinkSet, Missing, Queries
 from gcl_hard.losses.loss import ContrastiveLoss
 from gcl_hard.models import evaluating, loss_of
@@ -658,7 +657,7 @@ class LinkContrast(Draws, nn.Module):
             raise InputError("give two of head, relation and tail: the third is what is asked for")
         self.check_data(links)
         missing = MISSING[named.index(None)]
-        known = links.known(missing, PARTS) if filtered else None
+        known = links.known(missing, "test") if filtered else None
         ids, scores = self.best(links.numbered([named]), missing, k=k, known=known)
         names = links.relations if missing == "relation" else links.entities
         best = zip(ids[0].tolist(), scores[0].tolist(), strict=True)
