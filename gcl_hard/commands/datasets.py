@@ -120,11 +120,11 @@ def _header(name: str, data_dir: Path | None) -> list[str]:
 
 def _owners(name: str, data_dir: Path | None = None) -> list[Domain]:
     """The domains that have a data set of a name: by its columns, else by the name alone."""
-    answers = (
-        _answers("has_columns", _header(name, data_dir)), _answers("has_dataset", name, data_dir)
-    )  # fmt: skip
-    owners = ([domain for domain, owns in each.items() if owns] for each in answers)
-    return next(filter(None, owners), [])
+    header = _header(name, data_dir)
+    answers = _answers("has_columns", header) if header else {}
+    if not any(answers.values()):
+        answers = _answers("has_dataset", name, data_dir)
+    return [domain for domain, owns in answers.items() if owns]
 
 
 def _is_here(name: str) -> bool:
