@@ -154,7 +154,7 @@ def items_of(model: Model, data: Any, reading: Reading) -> Items:
         raise InputError(
             f"there is nothing to embed in {data if isinstance(data, str) else 'these data'}"
         )
-    ids = digest_of_arrays(*items.columns.values())
+    ids = digest_of_arrays(*(items.whole or items.columns).values())
     return replace(items, digest=joined_digest(items.digest, ids, reading.level))
 
 

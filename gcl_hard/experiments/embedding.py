@@ -60,6 +60,7 @@ class Items:
         bounds: int64 [batches + 1]; batch k has the rows ``bounds[k]`` to ``bounds[k + 1] - 1``.
         encode: embeddings of a batch by its number, float32 [rows of the batch, d].
         notes: sentences on how the data were read.
+        whole: as ``columns``, of all rows of the data, where some of them may have been chosen.
     """
 
     columns: Mapping[str, NDArray[Any]]
@@ -67,6 +68,7 @@ class Items:
     bounds: NDArray[np.int64]
     encode: Callable[[int], NDArray[np.float32]]
     notes: tuple[str, ...] = ()
+    whole: Mapping[str, NDArray[Any]] | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -149,14 +151,17 @@ def embed_to_file(
         if not mine:
             raise InputError(f"{path} is being written by another command: wait until it has ended")
         if not force and path.exists():
-            if (model, items.digest) == (before := digests_of(path)):
+            same = (model, items.digest) == (before := digests_of(path))
+            if same and (items.whole is None or _ids_of(path) == [*map(str, items.columns["id"])]):
                 on_rows(int(items.bounds[-1]))
                 return False
             raise InputError(
                 f"{path} has embeddings of model {before[0]}, data {before[1]}, and these are of "
-                f"{model}, {items.digest}: give --force, or another file"
+                f"{model}, {items.digest}{', of other rows' * same}: give --force, or another file"
             )
-        identity = joined_digest(model, items.digest, digest_of_arrays(items.bounds))
+        identity = joined_digest(
+            model, items.digest, digest_of_arrays(items.bounds, *items.columns.values())
+        )
         rows = path.with_name(f".{path.name}.{identity}.rows")
         for kept in path.absolute().parent.glob(f".{glob.escape(path.name)}.*.rows"):
             if force or kept.name != rows.name:
@@ -236,6 +241,18 @@ def _tables(embeddings: Embeddings) -> Iterator[Any]:
         yield pd.DataFrame({**names, "model": embeddings.model, "data": embeddings.data}).join(
             values
         )
+
+
+def _ids_of(path: Path) -> list[str]:
+    """The ids of the rows of a file of embeddings."""
+    import pandas as pd
+
+    if path.suffix == ".npz":
+        with opened_npz(path) as stored:
+            return [*map(str, array_of(stored, path, "ids"))]
+    if path.suffix == ".parquet":
+        return [*map(str, pd.read_parquet(path, columns=["id"])["id"])]
+    return [*pd.read_csv(path, usecols=["id"], dtype=str, keep_default_na=False)["id"]]
 
 
 def digests_of(path: Path) -> tuple[str, str]:
