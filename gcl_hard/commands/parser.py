@@ -159,8 +159,9 @@ class Parser(RaisingParser):
             f"kind of the data sets, where their names leave it open: {', '.join(CONFIGS)}, or a "
             f"module of yours that registers one (gcl_hard.experiments.register)",
         )  # fmt: skip
-        self.epilog = f"--domain NAME --help shows settings of others than {self.data}. " + (
-            self.epilog or ""
+        self.description = (
+            f"{self.description} These are the settings of {self.data}; --domain NAME --help shows "
+            f"those of {', '.join(name for name in CONFIGS if name != self.data)}."
         )
 
     def add_option(
