@@ -91,12 +91,13 @@ def marks(row: Row) -> str:
 
 def _least(rows: Sequence[Row]) -> str:
     """The differences that tests of rows could not have found, and what finds smaller ones."""
-    by_metric = dict[str, list[float]]()
+    by_metric = dict[str, list[tuple[float, str]]]()
     designs, ways = dict[str, None](), dict[str, None]()
     for row in rows:
-        for test in row.tests.values():
+        for control, test in row.tests.items():
             if test.least and row.config is not None:
-                by_metric.setdefault(row.metric, []).append(test.least)
+                pair = f"{row.label} − {control}"
+                by_metric.setdefault(row.metric, []).append((test.least, pair))
                 experiment = experiment_of(row.config)
                 leave = f", down to what the test {experiment.unit}s leave" * bool(experiment.unit)
                 designs[_design(row, test)] = ways[experiment.power + leave] = None
@@ -104,12 +105,12 @@ def _least(rows: Sequence[Row]) -> str:
         return ""
     ranges = []
     for name, values in by_metric.items():
-        ends = dict.fromkeys(metric(name).text(value) for value in (min(values), max(values)))
-        rows_differ = ", by row," * (len(ends) > 1)
-        ranges.append(f"{' to '.join(ends)} {metric(name).points}{rows_differ}")
+        ends = {metric(name).text(value): pair for value, pair in (max(values), min(values))}
+        texts = [f"{text} {metric(name).points} ({pair})" for text, pair in ends.items()]
+        ranges.append(" to ".join(reversed(texts)))
     design = next(iter(designs)) if len(designs) == 1 else "as many seeds and test parts as here"
     return (
-        f": differences below {' or '.join(ranges)} can't be told apart with {design}; "
+        f": the least difference that this test finds is {' or '.join(ranges)} with {design}; "
         f"{' or '.join(ways)}"
     )
 

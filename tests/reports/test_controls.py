@@ -240,7 +240,20 @@ def test_the_legend_says_what_could_not_be_found_and_what_would_find_it() -> Non
     least = stats.t.ppf(0.975, 4) * math.sqrt((1 / 5 + 200 / 25) * d.var(ddof=1))
     shown = difference_table(table)
     (text,) = (text for sign, text in legend_of(table, shown) if sign == "ns")
-    assert says(text, f"{least:.1f}", "points", 1, 5, "splits", 25, 200, "nodes", "--shares")
+    assert says(
+        text,
+        f"{least:.1f}",
+        "points",
+        raw.label,
+        control.label,
+        1,
+        5,
+        "splits",
+        25,
+        200,
+        "nodes",
+        "--shares",
+    )
 
 
 # Uneven classes
