@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -17,6 +17,8 @@ SPARSE_STORED, SPARSE_DENSE = 0.25, 0.1
 """Sparse features stay sparse below the first share of non-zero entries; dense ones become sparse
 below the second."""
 PARTS = ("train", "val", "test")
+Merge = Literal["sum", "mean", "max"]
+"""How several weights of an edge become one."""
 MISSING = ("None", "nan", "NaN", "<NA>", "NaT")
 """Printed forms of missing values: None, NaN, and those of pandas."""
 LARGEST_LABEL = 2**53  # doubles represent all integers up to here
@@ -45,6 +47,7 @@ def undirected(
     weight: Any = None,
     once: bool = False,
     names: Sequence[Any] | None = None,
+    merge: Merge | None = None,
 ) -> Edges:
     """The edges of a graph, made undirected.
 
@@ -55,6 +58,7 @@ def undirected(
         weight: positive numbers [e], or None.
         once: whether the source stores undirected edges in one direction each.
         names: names of the nodes, for messages.
+        merge: the weight of an edge among those of its entries; they must agree if None.
 
     Returns:
         The edges.
@@ -70,7 +74,8 @@ def undirected(
         >>> edges.notes
         ('made symmetric: 1 edge had one direction', '1 self-loop dropped', '1 isolated node kept')
     """
-    pairs, weights = _checked_ends(ends, n, where), _checked_weights(weight, where)
+    pairs = _checked_ends(ends, n, where)
+    weights = None if weight is None else _checked_weights(weight, where)
     if weights is not None and weights.shape != pairs.shape[1:]:
         raise InputError(f"{where}: {weights.size} weights for {pairs.shape[1]} edges")
     if once:
@@ -85,7 +90,7 @@ def undirected(
     n_single, n_repeats = adjacency.nnz - directed.nnz, pairs.shape[1] - directed.nnz
     names = range(n) if names is None else names
     symmetric_weights = (
-        None if weights is None else _symmetric_weights(pairs, weights, names, where)
+        None if weights is None else _symmetric_weights(pairs, weights, names, where, merge)
     )
     adjacency.sort_indices()
     sizes = np.diff(adjacency.indptr)
@@ -130,9 +135,7 @@ def _checked_ends(ends: Any, n: int, where: str) -> NDArray[np.int64]:
     return pairs.astype(np.int64, copy=False)
 
 
-def _checked_weights(weight: Any, where: str) -> NDArray[np.float32] | None:
-    if weight is None:
-        return None
+def _checked_weights(weight: Any, where: str) -> NDArray[np.float32]:
     values = as_array(weight, f"{where}: weights of edges")
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
@@ -149,19 +152,24 @@ def _checked_weights(weight: Any, where: str) -> NDArray[np.float32] | None:
 
 
 def _symmetric_weights(
-    pairs: NDArray[np.int64], weights: NDArray[np.float32], names: Sequence[Any], where: str
-) -> Tensor:
-    """Weights in the order of the edges, checked to agree between entries of the same edge."""
+    pairs: NDArray[np.int64], weights: NDArray[np.float32], names: Sequence[Any], where: str,
+    merge: Merge | None,
+) -> Tensor:  # fmt: skip
+    """Weights in the order of the edges, merged or checked to agree between entries of an edge."""
     n = len(names)
     codes = pairs.min(axis=0) * n + pairs.max(axis=0)
     edges, first, edge_of = np.unique(codes, return_index=True, return_inverse=True)
     chosen = weights[first]
     differ = ~np.isclose(weights, chosen[edge_of], rtol=ROUNDING, atol=0)
-    if differ.any():
+    if merge is not None:
+        merged = np.zeros(len(edges))
+        (np.maximum if merge == "max" else np.add).at(merged, edge_of, weights)
+        chosen = _checked_weights(merged / (np.bincount(edge_of) if merge == "mean" else 1), where)
+    elif differ.any():
         u, v = pairs[:, differ.argmax()]
         raise InputError(
-            f"{where}: edge {names[u]} to {names[v]} has several weights: give it one, for both "
-            f"directions, such as their sum"
+            f"{where}: edge {names[u]} to {names[v]} has several weights: give it one for both "
+            f"directions, or of tables merge_weights='sum', 'mean' or 'max' (--merge-weights sum)"
         )
     upper = _matrix(np.stack([edges // n, edges % n]), n, chosen)
     both = (upper + upper.T).tocsr()

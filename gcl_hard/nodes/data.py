@@ -19,11 +19,13 @@ from gcl_hard.files.io import digest_of_arrays
 from gcl_hard.graphs.copies import on_device
 from gcl_hard.graphs.features import aligned_columns
 from gcl_hard.graphs.order import Ids, checked_ids
-from gcl_hard.graphs.parts import classes, count, splits
+from gcl_hard.graphs.parts import Merge, classes, count, splits
 from gcl_hard.graphs.sparse import csr, in_degree, rows_of
 from gcl_hard.nodes.sources import RawNodes, from_object, read_graph
 from gcl_hard.nodes.tables import TableReading, read_tables
 from gcl_hard.nodes.views import NodeBatch
+
+SCALED = 'rows of features scaled to the sum 1, unless features="stored" (--features stored)'
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -183,15 +185,17 @@ class NodeSet:
                 f"features of {self.name} have negative values, and rows cannot be scaled to a sum "
                 f"of 1, as an encoder trained on scaled rows reads them"
             )
+        notes = (*dict.fromkeys((*self.notes, SCALED)),)
         if not self.is_sparse:
             sums = self.x.sum(dim=1, keepdim=True)
-            return replace(self, x=self.x / torch.where(sums > 0, sums, 1))
+            return replace(self, x=self.x / torch.where(sums > 0, sums, 1), notes=notes)
         ptr, columns = self.x.crow_indices(), self.x.col_indices()
         row = torch.repeat_interleave(ptr.diff(), output_size=len(columns))
         sums = values.new_zeros(self.n_nodes).index_add(0, row, values)
         return replace(
-            self, x=csr(ptr, columns, values / sums[row], (self.n_nodes, self.n_features))
-        )
+            self, x=csr(ptr, columns, values / sums[row], (self.n_nodes, self.n_features)),
+            notes=notes,
+        )  # fmt: skip
 
     def aligned(self, columns: Sequence[str]) -> NodeSet:
         """The set with the columns of another set, such as an encoder's training data.
@@ -282,7 +286,9 @@ class NodeSet:
         """A set from your own graph.
 
         Edges of one direction are made symmetric, self-loops dropped, repeated edges merged and
-        isolated nodes kept, all counted in ``notes``.
+        isolated nodes kept, all counted in ``notes``. Features are kept as they are; experiments
+        scale each row to the sum 1 (:meth:`normalised`) unless some are negative, or
+        ``features="stored"`` says otherwise.
 
         Args:
             graph: a ``torch_geometric.data.Data`` (x, edge_index or adj_t, edge_weight, y, and
@@ -336,8 +342,9 @@ class NodeSet:
         label: str | None = None,
         weight: str | None = None,
         split: str | None = None,
-        features: Sequence[str] | None = None,
+        columns: Sequence[str] | None = None,
         categories: Sequence[str] = (),
+        merge_weights: Merge | None = None,
         like: NodeSet | TableReading | None = None,
         name: str | None = None,
     ) -> NodeSet:
@@ -362,8 +369,10 @@ class NodeSet:
             weight: column of edges with their weights; ``weight`` if None, if there is one.
             split: column of nodes with the words train, valid and test; ``split`` if None, if
                 there is one.
-            features: columns of nodes that are features; all others if None.
+            columns: columns of nodes that are features; all others if None.
             categories: those of them whose numbers are words, such as codes.
+            merge_weights: ``sum``, ``mean`` or ``max`` of the weights of all rows of an edge, in
+                either direction; if None they must be equal.
             like: a set, or its ``table``, whose columns, words, means and deviations are used: for
                 later rows that an encoder of that set embeds. Classes are numbered as in the set.
             name: name of the set in results; that of the file of nodes, or ``own``, if None.
@@ -373,8 +382,9 @@ class NodeSet:
             and, with ``like``, words that were not known.
 
         Raises:
-            InputError: for ids that repeat, edges of other nodes, a column that is not there, and
-                one of dates, of more than 1,000 words, or without a value.
+            InputError: for ids that repeat, edges of other nodes, an edge of several weights, a
+                column that is not there, and one of dates, of more than 1,000 words, or without a
+                value.
 
         Example:
             >>> import pandas as pd
@@ -393,7 +403,8 @@ class NodeSet:
             raise InputError(f"{first.name} was made of no tables: give a set that was, as like")
         raw, table = read_tables(
             nodes, edges, id=id, source=source, target=target, label=label, weight=weight,
-            split=split, features=features, categories=categories, like=reading,
+            split=split, columns=columns, categories=categories, merge_weights=merge_weights,
+            like=reading,
         )  # fmt: skip
         if name is None:
             path = isinstance(nodes, str | Path)

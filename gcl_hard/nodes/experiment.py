@@ -196,10 +196,10 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
             _check_own_parts(config, data, context.parts)
 
     def advice(self, config: NodeConfig, data: NodeSet) -> str | None:
-        """Warns of given splits that are not used, and of steps over all pairs of many nodes."""
+        """How tables were read, and given splits that are not used."""
         remarks, n_given = [], 0 if data.train is None else len(data.train)
         if data.table is not None:
-            remarks.append(f"{config.dataset}: {data.table}")
+            remarks += [f"{config.dataset}: {note}" for note in data.notes]
         if n_given and config.split == "random" and not given_splits_of(config.dataset):
             remarks.append(
                 f"{config.dataset} comes with {n_given} splits, which are not used: --split given "
@@ -250,6 +250,11 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
         }  # fmt: skip
         if config.method == SGC:
             facts["hops"] = [p.hops for p in predictions]
+        if config.method != "majority" and not any(
+            np.ptp(p.predicted[part]) for part, p in zip(parts, predictions, strict=True)
+        ):
+            same = f"{run}: predicts the same for all test nodes, as majority does"
+            facts["remarks"] = [*facts.get("remarks", ()), same]
         return Scored(
             tuple(
                 Tested(part, y[part], p.predicted[part])
@@ -298,7 +303,7 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
         rows = _rows(nodes, reading.only, table["id"] if table else "id")
         return Items(
             {"id": nodes.names[rows]}, nodes.digest(), np.array([0, len(rows)]),
-            lambda _: embed_nodes(encoder, nodes)[rows], notes,
+            lambda _: embed_nodes(encoder, nodes)[rows], notes, whole={"id": nodes.names},
         )  # fmt: skip
 
     def exportable(self, encoder: nn.Module, saved: Mapping[str, Any]) -> Exportable:

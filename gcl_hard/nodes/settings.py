@@ -29,6 +29,7 @@ from gcl_hard.experiments.settings import (
     settings_class,
 )
 from gcl_hard.files.tables import is_table
+from gcl_hard.graphs.parts import Merge
 from gcl_hard.losses.loss import ContrastiveLoss, Reduction
 from gcl_hard.losses.methods import METHODS
 from gcl_hard.nodes import given_splits_of, published_metric
@@ -217,6 +218,10 @@ class NodeConfig(OwnTraining, _Views, RunConfig, NodeLoss):  # type: ignore[misc
     source: Annotated[str | None, _column("column of edges: one end (source, src, from)")] = None
     target: Annotated[str | None, _column("the other (target, dst, to; or the first two)")] = None
     weight: Annotated[str | None, _column("column of weights of edges (weight)")] = None
+    merge_weights: Annotated[Merge | None, _column(
+        "how the weights of an edge in both directions, or in several rows, become one; they must "
+        "agree if not given"
+    )] = None  # fmt: skip
     columns: Annotated[tuple[str, ...] | None, _column(
         "columns of nodes that are features; all others if not given"
     )] = None  # fmt: skip
@@ -304,11 +309,9 @@ class NodeConfig(OwnTraining, _Views, RunConfig, NodeLoss):  # type: ignore[misc
 
     @property
     def table_columns(self) -> dict[str, Any]:
-        """Arguments of ``NodeSet.from_tables`` that name columns."""
-        names = "id", "label", "source", "target", "weight"
-        return {"features": self.columns, "categories": self.categories or ()} | {
-            name: getattr(self, name) for name in names
-        }
+        """Arguments of ``NodeSet.from_tables``."""
+        names = "id", "label", "source", "target", "weight", "merge_weights", "columns"
+        return {"categories": self.categories or ()} | {name: getattr(self, name) for name in names}
 
     @property
     def trains_each(self) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,16 @@ from gcl_hard.core.ids import in_order
 from gcl_hard.errors import InputError, unknown
 from gcl_hard.graphs.attributes import read_attributes
 from gcl_hard.graphs.data import is_networkx, unread_of, warn_of_unread
-from gcl_hard.graphs.parts import PARTS, Edges, as_array, as_rows, count, features, undirected
+from gcl_hard.graphs.parts import (
+    PARTS,
+    Edges,
+    Merge,
+    as_array,
+    as_rows,
+    count,
+    features,
+    undirected,
+)
 
 READ = {"edge_index", "adj_t", "edge_weight", "num_nodes", "x", "y", "train_mask", "val_mask",
         "test_mask"}  # fmt: skip
@@ -38,6 +49,7 @@ class RawNodes:
         ids: names of the nodes, if the source has them.
         columns: names of the F feature columns, if the source has them.
         notes: what was left out.
+        merge_weights: how several weights of an edge become one; None if they must agree.
     """
 
     x: Any
@@ -51,6 +63,7 @@ class RawNodes:
     ids: tuple[Hashable, ...] | None = None
     columns: Sequence[str] = ()
     notes: tuple[str, ...] = ()
+    merge_weights: Merge | None = None
 
 
 def read_graph(raw: RawNodes, where: str) -> tuple[Tensor, Edges]:
@@ -70,7 +83,10 @@ def read_graph(raw: RawNodes, where: str) -> tuple[Tensor, Edges]:
             raise InputError(
                 f"{where}: features x have {len(x)} rows, and there are {part} of {n} nodes"
             )
-    return x, undirected(raw.ends, len(x), where, weight=raw.weight, once=raw.once, names=raw.ids)
+    return x, undirected(
+        raw.ends, len(x), where,
+        weight=raw.weight, once=raw.once, names=raw.ids, merge=raw.merge_weights,
+    )  # fmt: skip
 
 
 def from_object(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawNodes:
@@ -278,12 +294,15 @@ def _attribute(graph: Any, name: Any, *, missing: bool = False) -> Any:
     if not isinstance(name, str):
         return name
     values = [attributes.get(name) for _, attributes in graph.nodes(data=True)]
-    lacking = [node for node, value in zip(graph.nodes, values, strict=True) if value is None]
+    absent = [v is None or (isinstance(v, float) and math.isnan(v)) for v in values]
+    lacking = [*compress(graph.nodes, absent)]
     if len(lacking) == len(values):
         return None
     if lacking and not missing:
         raise InputError(
-            f"{len(lacking)} of {len(values)} nodes have no attribute {name}, first {lacking[0]!r}"
+            f"{len(lacking)} of {len(values)} nodes have no attribute {name}, such as "
+            f"{lacking[0]!r}; "
+            f"NodeSet.from_tables, given tables of nodes and edges, fills and flags missing values"
         )
     if missing:
         return np.array([_plain(value) for value in values], object)

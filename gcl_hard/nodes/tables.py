@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gcl_hard.errors import InputError, unknown
+from gcl_hard.errors import InputError, check_option, unknown
 from gcl_hard.files.tables import parts_of, read_table
 from gcl_hard.graphs.attributes import MOST_KINDS
-from gcl_hard.graphs.parts import PARTS, count
+from gcl_hard.graphs.parts import PARTS, Merge, count
 from gcl_hard.nodes.sources import RawNodes
 
 Columns = Mapping[str, NDArray[Any]]
@@ -24,6 +25,8 @@ USUAL = {
     "source": ("source", "src", "from"), "target": ("target", "dst", "to"),
 }  # fmt: skip
 """Names by which columns are recognised, in any case."""
+LIKE_LABELS = ("label", "labels", "class", "classes", "target", "y")
+"""Names of columns that may have classes, of which a user is warned where they are features."""
 DATE = re.compile(r"(\d{4}[-./]\d{1,2}[-./]\d{1,2}|\d{1,2}[-./]\d{1,2}[-./]\d{2,4})([ T].*)?")
 SHOWN = 3
 
@@ -125,6 +128,7 @@ class TableReading:
         split: that with parts of a split, likewise.
         weight: column of edges with weights, likewise.
         features: what becomes features.
+        merge_weights: how several weights of an edge become one; None if they must agree.
     """
 
     id: str
@@ -134,13 +138,15 @@ class TableReading:
     split: str | None = None
     weight: str | None = None
     features: tuple[TableFeature, ...] = ()
+    merge_weights: Merge | None = None
 
     def __str__(self) -> str:
         words = [f"{f.name} ({len(f.words)})" for f in self.features if f.words is not None]
         numbers = [f.name for f in self.features if f.words is None]
         parts: dict[str, list[str | None]] = {
             "ids": [self.id], "labels": [self.label], "split": [self.split], "numbers": [*numbers],
-            "words": [*words], "edges": [self.source, self.target], "weights": [self.weight],
+            "words": [*words], "edges": [self.source, self.target],
+            "weights": [self.weight], "merged by": [self.merge_weights],
         }  # fmt: skip
         return "columns read: " + "; ".join(
             f"{part} {', '.join(map(str, names))}" for part, names in parts.items() if any(names)
@@ -164,7 +170,7 @@ def read_tables(
     nodes: Any,
     edges: Any,
     *,
-    features: Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
     categories: Sequence[str] = (),
     like: TableReading | None = None,
     **names: str | None,
@@ -172,15 +178,15 @@ def read_tables(
     """A graph from its tables, and how they were read; arguments of ``NodeSet.from_tables``."""
     table, links = read_table(nodes, "nodes"), read_table(edges, "edges")
     if like is None:
-        like = _reading(table, links, names, features, categories)
-    elif features is not None or categories or any(names.values()):
-        raise InputError("like says how columns are read: leave their names out")
+        like = _reading(table, links, names, columns, categories)
+    elif columns is not None or categories or any(names.values()):
+        raise InputError("like says how tables are read: leave out all else")
     required = [like.id, *(feature.name for feature in like.features)]
-    for kind, columns, wanted in (
+    for kind, available, wanted in (
         ("nodes", table, required), ("edges", links, [like.source, like.target, like.weight])
     ):  # fmt: skip
-        if absent := [name for name in wanted if name and name not in columns]:
-            has = ", ".join(columns)
+        if absent := [name for name in wanted if name and name not in available]:
+            has = ", ".join(available)
             raise InputError(f"{kind} lack the column {', '.join(absent)}: they have {has}")
     ids = keys(table[like.id], like.id)
     blocks, notes = [], [str(like)]
@@ -189,8 +195,8 @@ def read_tables(
         blocks.append(block)
         notes += more
     read = {*required, like.label, like.split, like.source, like.target, like.weight}
-    for kind, columns in (("nodes", table), ("edges", links)):
-        if unread := [name for name in columns if name not in read]:
+    for kind, available in (("nodes", table), ("edges", links)):
+        if unread := [name for name in available if name not in read]:
             notes.append(f"columns of {kind} that are not read: {', '.join(unread)}")
     from scipy import sparse
 
@@ -200,7 +206,7 @@ def read_tables(
         links[like.weight] if like.weight else None,
         once=True, n_nodes=len(ids), masks=_masks(table, like.split), ids=ids,
         columns=[column for feature in like.features for column in feature.columns],
-        notes=tuple(notes),
+        notes=tuple(notes), merge_weights=like.merge_weights,
     )  # fmt: skip
     return raw, like
 
@@ -226,12 +232,24 @@ def _reading(
         of_edges[part] = of_edges[part] or next(others, None)
     if of_edges["target"] in (None, of_edges["source"]):
         raise InputError("a table of edges has two columns of ids, and perhaps one of weights")
+    if (merge := names.get("merge_weights")) is not None:
+        check_option("merge_weights", merge, get_args(Merge))
+        if of_edges["weight"] is None:
+            raise InputError(
+                "merge_weights needs a column of weights: name it by weight (--weight)"
+            )
     others = (name for name in table if name not in of_nodes.values())
     chosen = [_known(n, "nodes", table) for n in (others if features is None else features)]
     if not chosen:
         raise InputError("nodes have no columns of features beside ids and labels: give some")
     if of_nodes["label"] in chosen:
         raise InputError(f"column {of_nodes['label']} is the label, which no feature may be")
+    if features is None and (alike := [n for n in chosen if n.casefold() in LIKE_LABELS]):
+        warnings.warn(
+            f"column {alike[0]} is read as a feature: name it by label (--label) if it has "
+            f"classes, or choose features by columns (--columns)",
+            stacklevel=4,
+        )
     for name in categories:
         _known(name, "features", dict.fromkeys(chosen))
     masks = _masks(table, of_nodes["split"])
@@ -246,9 +264,10 @@ def _reading(
     if refused:
         rest = ",".join(name for name in chosen if name not in refused)
         raise InputError(
-            f"{'; '.join(refused.values())}: leave out by features (--columns {rest}), or change"
+            f"{'; '.join(refused.values())}: name the others by columns= (--columns {rest}), or "
+            f"change these"
         )
-    return TableReading(**of_nodes, **of_edges, features=tuple(fitted))  # type: ignore[arg-type]
+    return TableReading(**of_nodes, **of_edges, features=(*fitted,), merge_weights=merge)  # type: ignore[arg-type]
 
 
 def _known(name: str, kind: str, columns: Mapping[str, Any]) -> str:

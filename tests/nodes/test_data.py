@@ -73,6 +73,24 @@ def test_the_notes_count_what_was_done(seed: int) -> None:
         assert not n or any(change in note and says(note, n) for note in notes)
 
 
+def test_scaled_features_have_a_note_once() -> None:
+    nodes = node_set(torch.tensor([[0, 1], [1, 2]]), 4)
+    scaled = nodes.normalised()
+    (note,) = {*scaled.notes} - {*nodes.notes}
+    assert says(note, 1, "features")
+    assert scaled.normalised().notes == scaled.notes
+
+
+@pytest.mark.parametrize("gap", [None, NAN, np.float64(NAN)])
+def test_attributes_with_gaps_are_refused_with_what_fills_them(gap: float | None) -> None:
+    graph = nx.path_graph(3)
+    nx.set_node_attributes(graph, {0: 3.0, 1: gap, 2: 4.0}, "age")
+    for x in ("age", ["age"]):
+        with pytest.raises(InputError) as refusal:
+            NodeSet.from_graph(graph, x=x)
+        assert says(str(refusal.value), 1, 3, "age", "NodeSet.from_tables")
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_an_edge_of_one_direction_has_its_weight_in_both(seed: int) -> None:
     ends = random_ends(9, 25, seed)

@@ -110,6 +110,28 @@ def test_labels_edges_and_weights_are_those_of_the_tables() -> None:
     assert got == {(u, v): w for a, b, w in graph.edges(data="weight") for u, v in ((a, b), (b, a))}
 
 
+@pytest.mark.parametrize("how", ["sum", "mean", "max"])
+def test_weights_of_an_edge_are_merged_as_asked(how: Any) -> None:
+    people, links = tables()
+    links = links.assign(weight=links["weight"] / 8)
+    back = links[:40].rename(columns={"from": "to", "to": "from"}).assign(weight=7)
+    twice = pd.concat([links, back, links[20:60].assign(weight=3)])
+    with pytest.raises(InputError) as refusal:
+        NodeSet.from_tables(people, twice)
+    assert says(str(refusal.value), "merge_weights", "--merge-weights", *twice.iloc[0, :2])
+    nodes = NodeSet.from_tables(people, twice, merge_weights=how)
+    weights: dict[frozenset[str], list[float]] = {}
+    for one, other, weight in twice[["from", "to", "weight"]].itertuples(index=False):
+        weights.setdefault(frozenset((one, other)), []).append(weight)
+    assert nodes.edge_weight is not None
+    assert nodes.n_edges == 2 * len(weights)
+    for u, v, weight in zip(*nodes.names[nodes.edge_index], nodes.edge_weight, strict=True):
+        assert weight == pytest.approx(float(getattr(np, how)(weights[frozenset((u, v))])))
+    later = NodeSet.from_tables(people, twice, like=nodes)
+    assert later.edge_weight is not None
+    assert torch.equal(later.edge_weight, nodes.edge_weight)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_a_permuted_table_gives_the_same_set_in_its_order(seed: int) -> None:
     people, links = tables()
@@ -223,7 +245,7 @@ def test_ids_may_be_numbers_and_numbers_may_be_words() -> None:
     people["id"] = people["id"].map(row) + 7
     links["from"] = links["from"].map(row) + 7.0
     links["to"] = (links["to"].map(row) + 7).map(str)
-    nodes = NodeSet.from_tables(people, links, features=["visits"], categories=["visits"])
+    nodes = NodeSet.from_tables(people, links, columns=["visits"], categories=["visits"])
     assert nodes.names.tolist() == people["id"].tolist()
     dummies = pd.get_dummies(people["visits"].astype(str), prefix="visits", prefix_sep="=")
     same_features(nodes, {name: dummies[name].to_numpy() for name in dummies})
@@ -267,10 +289,12 @@ def keep(frame: pd.DataFrame) -> pd.DataFrame:
         (lambda f: f.assign(empty=np.nan), keep, {}, ["empty"]),
         (lambda f: f.assign(split="train, perhaps"), keep, {}, ["split", "train, perhaps"]),
         (lambda f: f.rename(columns={"age": "city"}), keep, {}, ["city", "two"]),
+        (keep, drop("weight"), {"merge_weights": "sum"}, ["merge_weights", "--weight"]),
+        (keep, keep, {"merge_weights": "summ"}, ["summ", "sum"]),
         (keep, keep, {"label": "lable"}, ["lable", "label"]),
-        (keep, keep, {"features": ["agee"]}, ["agee", "age"]),
+        (keep, keep, {"columns": ["agee"]}, ["agee", "age"]),
         (keep, keep, {"categories": ["id"]}, ["id"]),
-        (keep, keep, {"features": ["age", "label"]}, ["label"]),
+        (keep, keep, {"columns": ["age", "label"]}, ["label"]),
         (keep, lambda f: f.assign(weight=0), {}, ["weights"]),
         (keep, lambda f: pd.concat([f, f.assign(weight=99)]), {}, ["weights", "K000"]),
         (keep, lambda f: f.assign(to=None), {}, ["None", "ids"]),
@@ -294,6 +318,15 @@ def test_later_rows_need_their_columns(change: Any, words: list[object]) -> None
     with pytest.raises(InputError) as error:
         NodeSet.from_tables(change(people), links, like=NodeSet.from_tables(people, links))
     assert says(str(error.value), *words)
+
+
+def test_a_column_that_may_have_classes_is_no_feature_unnoticed() -> None:
+    people, links = tables()
+    people = people.rename(columns={"label": "Class"})
+    with pytest.warns(UserWarning, match="Class"):
+        NodeSet.from_tables(people, links)
+    NodeSet.from_tables(people, links, columns=["Class"])  # which was asked for
+    assert NodeSet.from_tables(people, links, label="Class").n_classes == 3
 
 
 def test_columns_of_names_and_dates_are_refused_with_the_others_to_copy() -> None:
@@ -346,9 +379,11 @@ def test_a_command_reads_tables_and_embeds_new_nodes(
     capsys.readouterr()
     assert main([*command, "-o", "new.npz"]) == 0
     assert says(capsys.readouterr().err, 5, "city", "Genève")
+    assert main([*command, "-o", "new.npz"]) == 0
     whole = gcl_hard.embed(encoder, later[0], edges=later[1])
     with np.load("new.npz") as new:
         assert new["ids"].tolist() == ["N3", "N1"]
+        assert str(new["data"]) == whole.data
         np.testing.assert_array_equal(new["embeddings"], whole.values[[N + 3, N + 1]])
     straight = later[0][later[0].columns[::-1]]
     np.testing.assert_array_equal(
@@ -361,6 +396,44 @@ def test_a_command_reads_tables_and_embeds_new_nodes(
         gcl_hard.embed(encoder, later[0], edges=later[1], only=["N1", "N9"])
     with pytest.raises(InputError, match="edges"):
         gcl_hard.embed(encoder, later[0])
+
+
+@pytest.mark.parametrize("suffix", ["npz", "csv", "parquet"])
+def test_a_file_of_some_rows_is_no_file_of_others(here: Path, suffix: str) -> None:
+    nodes = NodeSet.from_tables(*tables())
+    encoder = gcl_hard.nodes.GCN(nodes.n_features, dim=4)
+    path = here / f"z.{suffix}"
+    for only, finished in ((["K001", "K000"], True), (["K000", "K001"], False), (None, False)):
+        if finished:
+            gcl_hard.embed(encoder, nodes, only=only, output=path)
+            before = path.stat().st_mtime_ns
+            gcl_hard.embed(encoder, nodes, only=only, output=path)
+            assert path.stat().st_mtime_ns == before
+        else:
+            with pytest.raises(InputError):
+                gcl_hard.embed(encoder, nodes, only=only, output=path)
+
+
+def test_columns_that_are_not_read_are_named_before_training(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    people, links = tables()
+    nodes, edges = write(people, links.assign(amount=1), "csv")
+    assert bench.main([f"--dataset={nodes}", f"--edges={edges}", *RUN]) == 0
+    shown = "".join(capsys.readouterr())
+    assert says(shown[: shown.index("seed 0")], "amount")
+
+
+def test_a_method_that_predicts_one_class_alone_is_remarked(here: Path) -> None:
+    people, links = tables()
+    people["age"] = 1  # the features say nothing
+    found = gcl_hard.evaluate(
+        "gcn", NodeSet.from_tables(people, links, columns=["age"]), "ucl", seeds=1, epochs=1, dim=4,
+        baselines=["raw", "majority"], splits=2, output="runs", progress=False, save_encoders=False,
+    )  # fmt: skip
+    remarks = {r.config.method: f.data.get("remarks") for r, f in found.results.records.items()}
+    assert remarks["majority"] is None
+    assert says(remarks["raw"][0], "raw", "majority")
 
 
 def test_tables_of_a_command_are_said_to_be_nodes(
