@@ -145,10 +145,10 @@ def checking_keywords(**elsewhere: str) -> Callable[[Callable[P, None]], Callabl
         @wraps(init)
         def checked(*args: P.args, **keywords: P.kwargs) -> None:
             for name in keywords.keys() - known:
-                if name in elsewhere:
-                    place = elsewhere[name].format(keywords[name])
-                    raise InputError(f"{kind} has no {name}: give {place}")
-                raise unknown(f"argument of {kind}", name, known)
+                if name not in elsewhere:
+                    raise unknown(f"argument of {kind}", name, known)
+                place = elsewhere[name].format(keywords[name])
+                raise InputError(f"{kind} has no {name}: give {place}")
             init(*args, **keywords)
 
         return checked
