@@ -7,11 +7,15 @@ import math
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import wraps
+from inspect import signature
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec
+
+P = ParamSpec("P")
 
 
 class GclHardError(Exception):
@@ -117,6 +121,39 @@ def check_option(kind: str, got: str, options: Iterable[str]) -> str:
     if got not in known:
         raise unknown(kind, str(got), known)
     return got
+
+
+def checking_keywords(**elsewhere: str) -> Callable[[Callable[P, None]], Callable[P, None]]:
+    """Decorator of ``__init__``: an unknown keyword is an InputError, with the nearest known ones.
+
+    Args:
+        elsewhere: what to give in place of a keyword, with ``{}`` for its value.
+
+    Example:
+        >>> class Sampler:
+        ...     @checking_keywords(beta="hardening=Exponential({})")
+        ...     def __init__(self, hardening=None): ...
+        >>> Sampler(beta=1)
+        Traceback (most recent call last):
+        ...
+        gcl_hard.errors.InputError: Sampler has no beta: give hardening=Exponential(1)
+    """
+
+    def checking(init: Callable[P, None]) -> Callable[P, None]:
+        kind, known = init.__qualname__.split(".")[-2], [*signature(init).parameters][1:]
+
+        @wraps(init)
+        def checked(*args: P.args, **keywords: P.kwargs) -> None:
+            for name in keywords.keys() - known:
+                if name not in elsewhere:
+                    raise unknown(f"argument of {kind}", name, known)
+                place = elsewhere[name].format(keywords[name])
+                raise InputError(f"{kind} has no {name}: give {place}")
+            init(*args, **keywords)
+
+        return checked
+
+    return checking
 
 
 LARGEST = 2**53

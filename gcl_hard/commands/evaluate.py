@@ -374,7 +374,8 @@ class Evaluation:
         these encoders do on other items: seeds and items vary, the training data do not.
 
         Args:
-            ours: a method or baseline, or settings that tell one row, ``{"method": "hscl",
+            ours: a method or baseline; a row as the table prints it, such as ``"hscl β=2"``, which
+                other methods here take, too; or settings that tell it, ``{"method": "hscl",
                 "beta": 2}``.
             theirs: the row to compare with.
             metric: a mean over items, such as ``"accuracy"``; that of the table if None.
@@ -388,10 +389,13 @@ class Evaluation:
         """
         from gcl_hard.reports.frame import over_items
 
-        rows = [{"method": row} if isinstance(row, str) else dict(row) for row in (ours, theirs)]
-        first, second = (self.results.of(self._config(None, settings)) for settings in rows)
+        configs = [
+            self._config(row, {}) if isinstance(row, str) else self._config(None, {**row})
+            for row in (ours, theirs)
+        ]
+        first, second = map(self.results.of, configs)
         if not first or not second:
-            raise InputError(f"{rows[0 if not first else 1]} has no finished run")
+            raise InputError(f"{configs[0 if not first else 1]} has no finished run")
         return over_items(first, second, metric)
 
     def _check_data(self, run: Run, path: Path, digest: str) -> None:
@@ -420,6 +424,13 @@ class Evaluation:
         return run, path
 
     def _config(self, method: str | None, settings: dict[str, Any]) -> RunConfig:
+        if method not in {None, *(config.method for config in self.results.configs)}:
+            from gcl_hard.reports.rows import rows
+
+            for row in rows(self.results):
+                if row.label == method and row.kind in ("fixed", "baseline"):
+                    config: RunConfig = row.config
+                    return config
         asked = {**settings, **({} if method is None else {"method": method})}
         configs = [
             config
@@ -434,7 +445,9 @@ class Evaluation:
         alike = [config for config in configs if config.method == first.method]
         if len({encoder_name(config) for config in alike}) > 1:
             runs = "; ".join(dict.fromkeys(map(str, alike)))
-            raise InputError(f"several encoders were run: say encoder=… of {runs}")
+            raise InputError(
+                f"several encoders were run: name a row of the table, or say encoder=… of {runs}"
+            )
         return first
 
 

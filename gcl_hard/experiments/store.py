@@ -6,6 +6,7 @@ import contextlib
 import glob
 import gzip
 import json
+import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -20,6 +21,7 @@ from gcl_hard.errors import InputError
 from gcl_hard.experiments.experiment import ENCODERS
 from gcl_hard.experiments.record import SCHEMA_VERSION, RunResult, says_nothing
 from gcl_hard.experiments.run import Run
+from gcl_hard.experiments.settings import encoder_name
 from gcl_hard.files.io import (
     atomic_write,
     check_regular,
@@ -79,12 +81,16 @@ class Store:
         self._stamp: tuple[int, int, int] | None = None
 
     def path(self, run: Run) -> Path:
-        """The single file of a run; its encoder has the same stem."""
+        """The single file of a run; names of its other files begin alike."""
         return self.folder / f"{run.name(self.processes)}.json"
 
     def file(self, run: Run, suffix: str) -> Path:
-        """A file next to the result of a run."""
-        return self.path(run).with_suffix(suffix)
+        """A file next to the result of a run; new ones of encoders have their encoder's name."""
+        path = self.path(run).with_suffix(suffix)
+        name = Path(encoder_name(run.config).partition("@")[0].rpartition(":")[2]).stem
+        name = re.sub(r"[^\w.-]", "", name)  # of <lambda>
+        new = suffix == ENCODERS and name and not path.exists()
+        return path.with_suffix(f".{name}{suffix}") if new else path
 
     def get(self, run: Run) -> RunResult | None:
         """The result of a run; None if there is none, or none that can be trusted."""

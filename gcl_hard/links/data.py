@@ -527,7 +527,8 @@ class LinkSet:
             numbers = self._numbers_by_name[kind]
             names = [triple[column] or "" for triple in triples]
             if lacking := [*dict.fromkeys(name for name in names if name not in numbers)]:
-                shown = "; ".join(_with_nearest(name, numbers) for name in lacking[:3])
+                rows = {x: f" in row {names.index(x) + 1}" * (len(names) > 1) for x in lacking[:3]}
+                shown = "; ".join(_with_nearest(x, numbers) + row for x, row in rows.items())
                 more = f"; and {len(lacking) - 3:,} more" if len(lacking) > 3 else ""
                 raise InputError(f"unknown {kind}: {shown}{more}")
             columns.append(torch.tensor([numbers[name] for name in names], dtype=torch.int64))

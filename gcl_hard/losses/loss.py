@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from inspect import signature
 from typing import Any, Literal, TypeVar, get_args
 
 import torch
 from torch import Tensor, nn
 
 from gcl_hard.core.tracing import transformed
-from gcl_hard.errors import InputError, check_number, check_option
+from gcl_hard.errors import InputError, check_number, check_option, checking_keywords
 from gcl_hard.functional import negatives as neg
 from gcl_hard.functional.dense import dense, own_logits, scores_of
 from gcl_hard.functional.diagnostics import Diagnostics, Measured, measured, measured_scores
@@ -156,6 +157,7 @@ class ContrastiveLoss(nn.Module):
     """Sums of :attr:`Diagnostics.counts` since it was last None; training resets it before each
     batch."""
 
+    @checking_keywords(beta="sampler=NegativeSampler(hardening=Exponential(beta={}))")
     def __init__(
         self,
         sampler: NegativeSampler,
@@ -759,9 +761,15 @@ class ContrastiveLoss(nn.Module):
         return measured(pairing, self._plan(sampler))
 
     def extra_repr(self) -> str:
-        """The summary that ``print`` shows."""
-        temperature = f", temperature={self.temperature}" if self.objective == "infonce" else ""
-        return f"objective={self.objective!r}{temperature}, positives={self.positives!r}"
+        """The summary that ``print`` shows: what is not the default, objective and positives."""
+        hidden = {"sampler", *(["temperature"] if self.objective == "jsd" else [])}
+        usual = {"objective", "positives"}
+        return ", ".join(
+            f"{name}={value!r}"
+            for name, argument in signature(ContrastiveLoss).parameters.items()
+            if name not in hidden
+            and ((value := getattr(self, name)) != argument.default or name in usual)
+        )
 
 
 def _refuse(prefix: str, reasons: Mapping[str, bool]) -> None:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from gcl_hard.core.seeds import Generators
-from gcl_hard.errors import InputError, check_at_least, check_option
+from gcl_hard.errors import InputError, check_at_least, check_option, checking_keywords
 from gcl_hard.functional.hardening import Hardening, Rows, as_hardening
 from gcl_hard.functional.labels import LabelGap, check_gap
 from gcl_hard.functional.mixture import Beta, BetaMixture, MixturePosterior
@@ -85,6 +85,7 @@ class NegativeSampler(nn.Module):
 
     _mixture: BetaMixture | None = None
 
+    @checking_keywords(beta="hardening=Exponential(beta={})")
     def __init__(
         self,
         admit: Admission = "others",

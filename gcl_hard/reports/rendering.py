@@ -33,7 +33,7 @@ def environment(*, html: bool = False, folder: Path = TEMPLATES) -> Environment:
         loader=FileSystemLoader([folder, TEMPLATES]), undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True, autoescape=html,
     )  # fmt: skip
-    filters = ("markdown", "points", "interval", "score", "count", "settings", "escaped",
+    filters = ("markdown", "points", "interval", "score", "count", "escaped",
            "duration", "between")  # fmt: skip
     templates.filters |= {name: getattr(tables, name) for name in filters}
     templates.filters["best"] = lambda scores, measure: scores[best(scores, higher=measure.higher)]

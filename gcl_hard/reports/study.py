@@ -23,7 +23,8 @@ from gcl_hard.files.io import check_regular, public_path
 from gcl_hard.reports.frame import standard_error
 from gcl_hard.reports.legend import legend
 from gcl_hard.reports.rendering import rendered, write_files
-from gcl_hard.reports.tables import NOTHING, points, score, setting, settings, text_frame, value
+from gcl_hard.reports.rows import END
+from gcl_hard.reports.tables import NOTHING, points, score, setting, text_frame, value
 from gcl_hard.tuning.storage import GRID, TrialCounts, complete, failure_of
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ ELSEWHERE = (
 """Facts that are shown elsewhere on the page."""
 
 
+NEAR_END = 0.05
+"""Share of a range, on the scale of its search, that counts as its end."""
 NO_ESTIMATE = "No estimate for new data: trials are chosen on the test folds that score them"
 BEST = 5
 """Number of trials in the table of the best."""
@@ -201,13 +204,41 @@ def studies(result: SearchResult) -> DataFrame:
         [
             str(number), score(finding.inner, finding.metric), score(finding.outer, finding.metric),
             "–" if finding.optimism is None else points(finding.optimism, finding.metric),
-            settings(finding.best.params),
+            best_settings(finding),
         ]
         for number, finding in enumerate(result.findings, 1)
     ]  # fmt: skip
     heads = ["outer part", "inner score", "outer score", f"optimism, {result.metric.points}",
              "settings"]  # fmt: skip
     return text_frame(heads, rows)
+
+
+def best_settings(finding: Finding) -> str:
+    """The settings of the best trial in a line, ``β 19.8‡`` for a number at an end of its range.
+
+    A bound of the setting, beyond which nothing lies, is not marked.
+    """
+    declared, texts = known(type(finding.config)), []
+    for name, best in finding.best.params.items():
+        bounds = [getattr(declared[name].setting, b) for b in ("least", "most") if name in declared]
+        ends = _ends(finding.best.distributions[name], best)
+        texts.append(f"{setting(name)} {value(best)}{END * bool(ends - {*bounds})}")
+    return ", ".join(texts)
+
+
+def _ends(distribution: Any, best: Any) -> set[float]:
+    """The ends of a searched range that a value is near, or of numbers to choose from, is at."""
+    scale, near = (math.log if getattr(distribution, "log", False) else float), NEAR_END
+    numbers: tuple[Any, ...] = getattr(distribution, "choices", ())
+    if any(type(number) not in (int, float) for number in numbers):
+        return set()
+    if numbers:
+        near = 0.0
+    else:
+        numbers = distribution.low, distribution.high
+    low, high = min(numbers), max(numbers)
+    width = near * (scale(high) - scale(low))
+    return {end for end in (low, high) if low < high and abs(scale(best) - scale(end)) <= width}
 
 
 # The pages
@@ -279,6 +310,7 @@ def page(
         {
             "finding": finding,
             "best": best_trials(finding.study, finding.best, error, result.metric),
+            "settings": best_settings(finding),
             "states": states(finding.study),
             "config": Path(public_path(_config(stem))),
             "missing": _not_in_config(result, finding),
@@ -341,6 +373,7 @@ def _head(result: SearchResult, finding: Finding, config: Path, command: str) ->
         config=Path(public_path(config)),
         command=command,
         finding=finding,
+        settings=best_settings(finding).replace(END, " (an end of its range)"),
         warning=chosen_on_test(result),
         missing=_not_in_config(result, finding),
     ).rstrip()
@@ -420,7 +453,8 @@ def terminal(result: SearchResult) -> RenderableType:
     rows = [(finding.study.study_name, _summary(finding)) for finding in result.findings]
     scores = numbers(result)
     rows += [(f"{name} {value}", basis) for name, basis, value, _ in scores.to_numpy()]
-    rows += legend([], scores["number"])
+    marked = [END] * any(END in text for _, text in rows)
+    rows += legend([], [*scores["number"], *marked])
     for row in rows:
         table.add_row(*map(Text, row))  # reasons may have brackets, which rich would read
     warning = chosen_on_test(result)
@@ -433,6 +467,6 @@ def _summary(finding: Finding) -> str:
     parts = [
         f"{counts.complete} complete, {counts.pruned} pruned",
         *([f"{counts.failures.total()} failed ({failed})"] if failed else []),
-        f"best trial {finding.best.number}: {settings(finding.best.params)}",
+        f"best trial {finding.best.number}: {best_settings(finding)}",
     ]
     return ", ".join(parts)

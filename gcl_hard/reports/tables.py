@@ -9,7 +9,7 @@ import itertools
 import re
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -148,16 +148,6 @@ def value(setting_value: Any) -> str:
     if isinstance(setting_value, bool):
         return str(setting_value).lower()
     return f"{setting_value:.3g}" if isinstance(setting_value, float) else str(setting_value)
-
-
-def settings(params: Mapping[str, Any]) -> str:
-    """A trial's settings in a line.
-
-    Example:
-        >>> settings({"beta": 2.0, "lr": 0.001})
-        'β 2, learning rate 0.001'
-    """
-    return ", ".join(f"{setting(name)} {value(param)}" for name, param in params.items())
 
 
 def fold_name(rows: Iterable[Row | Experiment[Any, Any]]) -> str:

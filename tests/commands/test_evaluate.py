@@ -626,6 +626,14 @@ def test_links_and_images_of_ones_own_are_evaluated(tmp_path: Path) -> None:
     assert len(evaluation.results.records) == 2
     assert len(evaluation.encoders("ucl", encoder="transe")) == 1
     assert evaluation.embeddings("ucl", encoder="transe").shape == (9, 4)
+    names = [{"method": "ucl", "encoder": encoder} for encoder in ("transe", "distmult")]
+    by_label = evaluation.compare_items("ucl transe", "ucl distmult")
+    assert by_label == evaluation.compare_items(*names)
+    distmult, transe = evaluation.table["mean"]
+    assert by_label.difference == pytest.approx(transe - distmult)
+    for row in ("ucl", "hucl transe"):
+        with pytest.raises(InputError):
+            evaluation.compare_items(row, "ucl transe")
 
     pixels = rng.integers(0, 256, (40, 3, 8, 8), np.uint8)
     parts = {

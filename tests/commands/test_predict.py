@@ -122,6 +122,7 @@ def trained(*flags: str) -> Path:
 @pytest.mark.parametrize("encoder", ["distmult", "complex", "transe", "rotate", "rgcn"])
 def test_a_kept_model_has_the_scores_of_its_run(encoder: str, folder: Path) -> None:
     path = trained(f"--encoder={encoder}", "--save-embeddings")
+    assert encoder in path.name
     model = gcl_hard.load_links_model(path)
     data = model.links
     assert data.digest == gcl_hard.links.load_links("facts.csv").digest
@@ -134,6 +135,15 @@ def test_a_kept_model_has_the_scores_of_its_run(encoder: str, folder: Path) -> N
     queries = data.queries("test")
     assert torch.equal(again.scores(queries), model.scores(queries))
     assert torch.equal(gcl_hard.load_encoder(path).entities.weight, model.scorer.entities.weight)  # type: ignore[union-attr]
+
+
+def test_a_model_kept_under_the_name_of_its_record_is_found(folder: Path) -> None:
+    path = trained()
+    (record,) = Path("out").glob("*_seed0.json")
+    before, old = record.read_bytes(), record.with_suffix(".pt")
+    path.rename(old)
+    assert trained() == old  # the only file, which was not trained again
+    assert record.read_bytes() == before
 
 
 def test_evaluate_keeps_models(folder: Path) -> None:

@@ -14,7 +14,7 @@ import torch
 import gcl_hard
 from gcl_hard.commands.bench import parse_bench
 from gcl_hard.errors import InputError
-from gcl_hard.losses import ContrastiveLoss
+from gcl_hard.losses import ContrastiveLoss, NegativeSampler
 from gcl_hard.losses.keywords import LossOptions, OwnOptions, SeededOptions
 from gcl_hard.losses.methods import SETTINGS, contrastive_loss
 from gcl_hard.training.loop import Optimisation, OptimisationOptions
@@ -52,6 +52,33 @@ def test_a_name_of_the_field_is_answered_with_ours(name: str) -> None:
     flag = name.replace("_", "-")
     with pytest.raises(InputError, match=rf"--{flag}; did you mean [^?]*--{meant}"):
         parse_bench([f"--{flag}", "0.1"])
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("tau", "temperature"), ("tau_plus", "class_prior"), ("beta", r"Exponential\(beta=0\.5\)")],
+)
+def test_constructors_answer_them_too(name: str, meant: str) -> None:
+    options: dict[str, Any] = {name: 0.5}
+    with pytest.raises(InputError, match=meant):
+        ContrastiveLoss(NegativeSampler(), **options)
+    if name == "beta":
+        with pytest.raises(InputError, match=meant):
+            NegativeSampler(**options)
+
+
+def test_a_printed_loss_has_what_is_not_the_default() -> None:
+    options: dict[str, Any] = {
+        "temperature": 0.2, "weight": "kept", "reduction": "none", "class_prior": 0.1,
+        "detach_weights": False, "positives": "class", "on_empty": "raise",
+    }  # fmt: skip
+    printed, usual = (repr(ContrastiveLoss(NegativeSampler(), **given)) for given in (options, {}))
+    for name, value in options.items():
+        assert f"{name}={value!r}" in printed
+        assert f"{name}={value!r}" not in usual
+    jsd = ContrastiveLoss(NegativeSampler(), objective="jsd", hardness_scale="anchor")
+    assert "temperature" not in repr(jsd)
+    assert "hardness_scale='anchor'" in repr(jsd)
 
 
 def test_labels_for_a_loss_that_reads_none_name_the_one_that_does() -> None:

@@ -257,3 +257,24 @@ def test_the_paper_s_protocol_is_labelled() -> None:
 def test_reasons_are_shown_as_they_are(reason: str) -> None:
     searches = study(trial(50.0, {"beta": 1.0}), trial(reason, {"beta": 2.0}))
     assert f"1 failed (1 x {reason})" in shown(result_of(finding(searches)))
+
+
+@pytest.mark.parametrize(
+    ("name", "inside", "at_end"),
+    [
+        ("beta", (0.2, 15.0), (0.1, 0.11, 19.0)),  # 0.1 to 20, logarithmic: 5 % is a factor of 1.3
+        ("temperature", (0.3, 1.8), (0.1, 0.15, 1.95, 2.0)),
+        ("layers", (1, 2, 4), (5,)),  # there is no less than 1 layer
+        ("encoder.hidden", (), (16, 32)),
+        ("readout", ("sum", "mean"), ()),
+    ],
+)
+def test_a_best_value_at_an_end_of_its_range_is_marked(
+    name: str, inside: tuple[Any, ...], at_end: tuple[Any, ...]
+) -> None:
+    for best in (*inside, *at_end):
+        result = result_of(finding(study(trial(60.0, {name: best}))))
+        marked = best in at_end
+        assert ("‡" in shown(result)) == marked
+        pages = page(result, Path("search.md"), command="tune", figures=[[]])
+        assert pages.count("‡") == 2 * marked  # the value, and what the sign means
