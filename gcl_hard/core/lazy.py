@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from gcl_hard.core.extras import check_extra
+from gcl_hard.core.extras import check_extra, installed
 
 Lazy = tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]
 
@@ -27,7 +27,8 @@ def lazy(package: str, file: str, extra: str | Mapping[str, str] = "") -> Lazy:
             that needs one.
 
     Returns:
-        Functions to bind to ``__getattr__`` and ``__dir__`` (PEP 562), and the names, sorted.
+        Functions to bind to ``__getattr__`` and ``__dir__`` (PEP 562), and the names, sorted, but
+        for those that need an extra that is not installed, as ``help`` and ``import *`` load all.
 
     Source: Scientific Python's SPEC 1, *Lazy Loading of Submodules and Functions*.
 
@@ -45,17 +46,18 @@ def lazy(package: str, file: str, extra: str | Mapping[str, str] = "") -> Lazy:
         for alias in node.names
     }
 
+    needed = dict.fromkeys(modules, extra) if isinstance(extra, str) else extra
+    absent = {part for part in {*needed.values()} - {""} if not installed(part)}
+    names = sorted(name for name in modules if needed.get(name) not in absent)
+
     def getattribute(name: str) -> Any:
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        needed, feature = extra, package
-        if not isinstance(needed, str):
-            needed, feature = needed.get(name, ""), f"{package}.{name}"
-        if needed:
-            check_extra(needed, feature)
+        if needed.get(name):
+            check_extra(needed[name], package if isinstance(extra, str) else f"{package}.{name}")
         return getattr(import_module(modules[name]), name)
 
     def listed() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *modules})
+        return sorted({*vars(sys.modules[package]), *names})
 
-    return getattribute, listed, sorted(modules)
+    return getattribute, listed, names

@@ -301,7 +301,7 @@ def as_hardening(value: Hardening | Callable[[Tensor], Tensor] | None) -> Harden
     """
     if value is None:
         return Uniform()
-    if not isinstance(value, Hardening) and not callable(value):
+    if isinstance(value, type) or not (isinstance(value, Hardening) or callable(value)):
         raise InputError(f"hardening is one such as Exponential(beta=1.0), got {value!r}")
     return value if isinstance(value, Hardening) else Custom(value)
 

@@ -221,9 +221,11 @@ def labels_for(
         return check_labels(values, n_items, needed_by, device, wait=False, unknown=unknown)
     assert isinstance(values, Tensor)
     if gap is None:
+        column = values.dim() == 2 and values.shape[1] == 1
+        remedy = "labels[:, 0]" if column else "labels.argmax(1)" if rows else "labels.long()"
         raise InputError(
             f"labels must be integers, the classes of {n_items} items, got {described(values)}: "
-            f"give labels.long() or labels.argmax(1), or a label_gap=(δ₊, δ₋)"
+            f"give {remedy}{'' if column else ', or a label_gap=(δ₊, δ₋)'}"
         )
     if values.dim() not in (1, 2) or len(values) != n_items:
         raise InputError(f"labels must be [{n_items}] or [{n_items}, T], got {described(values)}")

@@ -178,6 +178,10 @@ class ContrastiveLoss(nn.Module):
         on_empty: OnEmpty = "skip",
     ) -> None:
         super().__init__()
+        if not isinstance(sampler, NegativeSampler):
+            named = f"contrastive_loss({sampler!r}) makes the loss of a method"
+            hint = named if isinstance(sampler, str) else "such as NegativeSampler()"
+            raise InputError(f"sampler is a NegativeSampler, got {sampler!r}: {hint}")
         if reduction is None:
             reduction = "pairs" if positives == "class" else "anchors"
         if positives == "hard":

@@ -65,6 +65,11 @@ def views_of(
     views: list[Any] = [z1] if hasattr(z1, "ndim") else [*z1]
     if len(views) == 1 and isinstance(z1, Tensor) and z1.dim() == 3:
         views = list(z1.unbind(1))
+        if len(views) > len(z1):
+            raise InputError(
+                f"views [B, V, d] are {[*z1.shape]}, {len(views)} views of {len(z1)} items: stack "
+                f"views along axis 1"
+            )
     if isinstance(z1, Tensor) and isinstance(z2, Tensor) and _is_view(z2):
         views.append(z2)
     elif z2 is not None and labels is not None:
@@ -216,7 +221,12 @@ def _extra_labels(labels: Tensor, views: ViewBatch, use: LabelUse) -> Tensor | N
     if views.candidates is None:
         return None
     n_extra, device = len(views.candidates), labels.device
-    return use.read(views.candidate_labels, n_extra, device, " with candidates")
+    if views.candidate_labels is None:
+        raise InputError(
+            f"{use.needed_by or 'a diagnostic'} needs candidate_labels [{n_extra}] of candidates, "
+            f"which a Queue(unknown=-1) keeps where embeddings are added with labels or −1"
+        )
+    return use.read(views.candidate_labels, n_extra, device)
 
 
 def _read_views(views: ViewBatch, use: LabelUse, n_items: int) -> Tensor:

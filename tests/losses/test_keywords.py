@@ -91,6 +91,24 @@ def test_labels_for_a_loss_that_reads_none_name_the_one_that_does() -> None:
         contrastive_loss("hucl")(z)
 
 
+def test_labels_in_a_column_and_stacked_views_are_not_guessed() -> None:
+    z, labels = torch.randn(6, 4, generator=torch.Generator().manual_seed(0)), torch.arange(6) % 2
+    loss = contrastive_loss("hscl")
+    with pytest.raises(InputError, match=r"labels\[:, 0\]"):
+        loss(z, z, labels[:, None])
+    assert loss(z, z, labels[:, None][:, 0]) == loss(z, z, labels)
+    with pytest.raises(InputError, match="axis 1"):
+        loss(torch.stack([z, z]), labels=labels)
+    torch.testing.assert_close(loss(torch.stack([z, z], 1), labels=labels), loss(z, z, labels))
+
+
+def test_a_loss_takes_a_sampler_and_a_method_is_named_as_here() -> None:
+    with pytest.raises(InputError, match="contrastive_loss"):
+        ContrastiveLoss("hscl")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="ucl"):
+        contrastive_loss("SimCLR")
+
+
 USES = """
 import gcl_hard
 from gcl_hard.graphs import GIN, InfoGraph, TwoView, load

@@ -61,7 +61,7 @@ def test_what_does_not_fit_is_refused():
         Queue(0, 3)
     queue.add(torch.randn(2, 3), torch.tensor([0, 1]))
     queue.add(torch.randn(2, 3))
-    with pytest.raises(InputError, match=r"candidates\b.*\blabels\b.*\binteger\b.*\[\d\]"):
+    with pytest.raises(InputError, match="candidate_labels"):
         contrastive_loss("scl")(
             torch.randn(2, 3), torch.randn(2, 3), torch.tensor([0, 1]), **queue.candidates()
         )
