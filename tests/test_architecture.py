@@ -16,11 +16,11 @@ ROOT = Path(__file__).parents[1]
 MODULES = sorted((ROOT / "gcl_hard").rglob("*.py"))
 ORDER = (
     "core", "functional", "losses", "evaluation", "theory", "files", "training", "models",
-    "experiments", "graphs", "nodes", "links", "molecules", "images", "testing", "tuning",
+    "experiments", "graphs", "nodes", "links", "molecules", "images", "texts", "testing", "tuning",
     "reports", "commands",
 )  # fmt: skip
 """The rooms from below: each imports those under it, but for what :data:`APART` keeps apart."""
-DOMAINS = {"graphs", "nodes", "links", "molecules", "images"}
+DOMAINS = {"graphs", "nodes", "links", "molecules", "images", "texts"}
 APART: dict[str, set[str]] = {
     "functional": {*ORDER} - {"core"},
     "losses": {*ORDER} - {"core", "functional"},
@@ -32,6 +32,7 @@ APART: dict[str, set[str]] = {
     "links": DOMAINS - {"graphs"},
     "molecules": DOMAINS - {"graphs"},
     "images": DOMAINS,
+    "texts": DOMAINS,
     "tuning": DOMAINS,
     "reports": DOMAINS,
 }
@@ -56,6 +57,8 @@ OWNERS = {
     "torchvision": {"images"},
     "kornia": {"images"},
     "timm": {"images"},
+    "sentence_transformers": {"texts"},
+    "transformers": {"texts"},
     "optuna": {"tuning", "reports", "commands"},
     "cmaes": {"tuning"},
     "pandas": {"reports", "experiments", "files"},

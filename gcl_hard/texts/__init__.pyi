@@ -1,0 +1,1 @@
+from gcl_hard.texts.loss import TextLoss as TextLoss
