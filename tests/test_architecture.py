@@ -16,11 +16,11 @@ ROOT = Path(__file__).parents[1]
 MODULES = sorted((ROOT / "gcl_hard").rglob("*.py"))
 ORDER = (
     "core", "functional", "losses", "evaluation", "theory", "files", "training", "models",
-    "experiments", "graphs", "nodes", "links", "molecules", "images", "testing", "tuning",
-    "reports", "commands",
+    "experiments", "graphs", "nodes", "links", "molecules", "images", "vectors", "testing",
+    "tuning", "reports", "commands",
 )  # fmt: skip
 """The rooms from below: each imports those under it, but for what :data:`APART` keeps apart."""
-DOMAINS = {"graphs", "nodes", "links", "molecules", "images"}
+DOMAINS = {"graphs", "nodes", "links", "molecules", "images", "vectors"}
 APART: dict[str, set[str]] = {
     "functional": {*ORDER} - {"core"},
     "losses": {*ORDER} - {"core", "functional"},
@@ -32,6 +32,7 @@ APART: dict[str, set[str]] = {
     "links": DOMAINS - {"graphs"},
     "molecules": DOMAINS - {"graphs"},
     "images": DOMAINS,
+    "vectors": DOMAINS,
     "tuning": DOMAINS,
     "reports": DOMAINS,
 }
@@ -189,6 +190,7 @@ LOWER = {
     "images": {
         "augment", "batching", "datasets", "decoding", "files", "folders", "models",
     },
+    "vectors": {"data", "files", "models", "views"},
 }  # fmt: skip
 """Data and models of each domain, which a training loop of one's own uses."""
 
