@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+import math
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from gcl_hard.core.ids import checked_names, repeated
 from gcl_hard.core.labels import classes
@@ -118,6 +121,17 @@ def _parts(split: Any, n: int, name: str) -> NDArray[np.int8]:
     return parts
 
 
+def shuffled(ids: NDArray[np.int64], batch_size: int, *key: int) -> list[NDArray[np.int64]]:
+    """Ids in an order drawn by whole numbers, cut into the fewest nearly equal batches.
+
+    Example:
+        >>> [*map(len, shuffled(np.arange(9), 8, 0))]
+        [5, 4]
+    """
+    order = np.random.default_rng(key).permutation(ids)
+    return np.array_split(order, math.ceil(len(ids) / batch_size))
+
+
 def label_columns(
     table: Any, kind: str, *, label: str | None, id: str | None, split: str | None
 ) -> tuple[Columns, dict[str, Any]]:
@@ -170,6 +184,24 @@ class VectorSet(LabelledItems):
     def digest(self) -> str:
         """Sixteen hexadecimal digits of all arrays and names."""
         return self.digest_with(self.x, ["columns", *self.columns])
+
+    def batches(
+        self, batch_size: int = 256, *, seed: int = 0
+    ) -> Callable[[int], list[tuple[Tensor, Tensor]]]:
+        """A function from an epoch to its batches of vectors and labels, for :func:`gcl_hard.fit`.
+
+        Args:
+            batch_size: vectors in a batch at most; batches are nearly equal.
+            seed: of the order.
+        """
+        x, y = torch.from_numpy(self.x), torch.from_numpy(self.y)
+
+        def of_epoch(epoch: int) -> list[tuple[Tensor, Tensor]]:
+            return [
+                (x[ids], y[ids]) for ids in shuffled(np.arange(len(x)), batch_size, seed, epoch)
+            ]
+
+        return of_epoch
 
     @classmethod
     def from_arrays(

@@ -12,7 +12,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from gcl_hard.core.seeds import seed_for
 from gcl_hard.errors import DivergenceError, InputError, calling_own
 from gcl_hard.evaluation.folds import ThreeWaySplit, stopping_holdout
 from gcl_hard.evaluation.metrics import metric
@@ -36,7 +35,7 @@ from gcl_hard.experiments.training import TrainedEncoders, Training
 from gcl_hard.files.tables import is_table
 from gcl_hard.models import evaluating
 from gcl_hard.training.stopping import EarlyStopping
-from gcl_hard.vectors.data import LabelledItems
+from gcl_hard.vectors.data import LabelledItems, shuffled
 from gcl_hard.vectors.models import (
     ItemClassifier,
     ItemContrast,
@@ -389,8 +388,7 @@ class _Encoders(TrainedEncoders):
         n_batches = math.ceil(len(ids) / config.batch_size)
 
         def batches(epoch: int) -> Iterator[tuple[Any, Tensor]]:
-            order = np.random.default_rng(seed_for(config.data_seed, k, epoch)).permutation(ids)
-            for batch in np.array_split(order, n_batches):
+            for batch in shuffled(ids, config.batch_size, config.data_seed, k, epoch):
                 yield inputs.batch(batch), self.y[torch.from_numpy(batch).to(device)]
 
         training = Training(
