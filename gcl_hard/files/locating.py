@@ -240,14 +240,14 @@ def fetch(site: Download, folder: Path) -> None:
         if site.by is not None:
             site.by(path)
         else:
-            archive = _download(site, scratch)
+            archive = download_file(site, scratch)
             if site.unpack:
                 _unpack(archive, scratch)
         if path.exists():
             cached.add(path, folder / site.name)
 
 
-def _download(site: Download, folder: Path) -> Path:
+def download_file(site: Download, folder: Path) -> Path:
     """Download a file by pooch, which compares its checksum."""
     check_extra("graphs", f"downloading {site.url}", "pooch")
     import pooch
