@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
 from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
@@ -14,8 +13,9 @@ from torch import Tensor, nn
 
 from gcl_hard.errors import DivergenceError, InputError, calling_own
 from gcl_hard.evaluation.folds import ThreeWaySplit, stopping_holdout
-from gcl_hard.evaluation.metrics import metric
-from gcl_hard.evaluation.splits import probe_splits, random_splits
+from gcl_hard.evaluation.metrics import score_of_logits
+from gcl_hard.evaluation.retrieval import KS, retrieve
+from gcl_hard.evaluation.splits import class_draws, known_draws, random_splits
 from gcl_hard.experiments import hardware
 from gcl_hard.experiments.custom import own_part
 from gcl_hard.experiments.experiment import (
@@ -29,7 +29,18 @@ from gcl_hard.experiments.experiment import (
     seeded_weights,
     silent,
 )
-from gcl_hard.experiments.record import Scored, Tested
+from gcl_hard.experiments.protocols import (
+    BESIDE,
+    LINEAR,
+    METRIC,
+    SPLIT,
+    UNSEEN,
+    ProtocolScore,
+    classified,
+    linear_map,
+    protocol_score,
+)
+from gcl_hard.experiments.record import Scored
 from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.training import TrainedEncoders, Training
 from gcl_hard.files.tables import is_table
@@ -45,7 +56,6 @@ from gcl_hard.vectors.models import (
 from gcl_hard.vectors.settings import (
     MAJORITY,
     RAW,
-    SPLIT,
     SUPERVISED,
     UNTRAINED,
     ItemConfig,
@@ -75,6 +85,7 @@ class ItemExperiment(Experiment[Any, Any]):
 
     scores_on_cpu: ClassVar[bool] = True
     has_validation: ClassVar[bool] = True
+    beside: ClassVar[Mapping[str, tuple[str, ...]]] = BESIDE
     common_splits: ClassVar[bool] = True
     usual_baselines: ClassVar[tuple[str, ...]] = (MAJORITY, RAW, UNTRAINED, SUPERVISED)
     options: ClassVar[frozenset[str]] = frozenset({"save_encoder"})
@@ -149,8 +160,15 @@ class ItemExperiment(Experiment[Any, Any]):
         return False
 
     def test_share(self, config: ItemConfig, facts: Mapping[str, Any]) -> float:
-        """n_test / n_train of the first split; 0 for a single one."""
-        return float(facts["n_test"] / facts["n_train"]) if config.n_scores > 1 else 0.0
+        """n_test / n_train of the first of several splits, of items or under unseen of classes."""
+        if config.n_scores == 1:
+            return 0.0
+        unit = "{}_classes" if config.protocol == UNSEEN else "n_{}"
+        return float(facts[unit.format("test")] / facts[unit.format("train")])
+
+    def metrics(self, config: ItemConfig, data: LabelledItems) -> tuple[str, ...]:
+        """The accuracy, MAP@R, or the macro-F1 with an open class."""
+        return (METRIC[config.protocol],)
 
     def size(self, data: LabelledItems) -> tuple[int, int]:
         """The number of items, twice."""
@@ -187,20 +205,6 @@ class ItemExperiment(Experiment[Any, Any]):
             return None
         return f"{config.dataset} comes with a split, which is not used: --split given uses it"
 
-    def train(
-        self, runs: Sequence[Run], data: LabelledItems, context: RunContext, report: Report
-    ) -> Iterator[TrainedRun]:
-        """Train the encoders that the runs share."""
-
-        def shared(_: Run, share: float, loss: float) -> bool:
-            answers = [report(run, share, loss) for run in runs]
-            return all(answers)
-
-        (trained,) = super().train(runs[:1], data, context, shared)
-        for run in runs:
-            encoders = trained.encoders and {**trained.encoders, "config": asdict(run.config)}
-            yield replace(trained, run=run, encoders=encoders)
-
     def train_run(
         self, run: Run, data: LabelledItems, context: RunContext, report: Report
     ) -> TrainedRun:
@@ -226,37 +230,47 @@ class ItemExperiment(Experiment[Any, Any]):
     def score(self, trained: TrainedRun, data: LabelledItems, context: RunContext) -> Scored:
         """Predictions for the test items of each split."""
         hardware.use_threads(context.threads, math.inf, 1, context.cores)
-        config, splits = (
-            cast("ItemConfig", trained.run.config),
-            splits_of(cast("ItemConfig", trained.run.config), data),
-        )
-        folds, validation, chosen = [], [], []
-        for k, split in enumerate(splits):
-            z = self._embedded(trained, data, split, k, context)
-            predicted, value, choice = _classified(config, z, data, split)
-            part = split.valid if trained.run.inner else split.test
-            folds.append(Tested(part, data.y[part], predicted[part]))
-            validation.append(value)
-            chosen += [] if choice is None else [choice]
-        facts = dict(zip(("n_train", "n_valid", "n_test"), map(len, splits[0]), strict=True))
+        splits = splits_of(cast("ItemConfig", trained.run.config), data)
+        scored = [self._score(trained, data, split, k, context) for k, split in enumerate(splits)]
+        first, facts = splits[0], dict[str, Any]()
+        for name, ids in first._asdict().items():
+            facts[f"n_{name}"] = len(ids)
+            facts[f"{name}_classes"] = len(np.unique(data.y[ids]))
+        remarks = [
+            f"{data.item}s {words}, all splits together: {n:,}"
+            for words, n in (
+                ("alone in their class, which are ranked and are no queries",
+                 sum(score.n_alone for score in scored)),
+                ("ranked by their order, as another has the same cosine",
+                 sum(score.n_tied for score in scored)),
+            ) if n
+        ]  # fmt: skip
         return Scored(
-            tuple(folds), chosen=tuple(chosen),
-            validation=() if trained.run.inner else tuple(validation),
-            facts={**facts, **trained.facts},
-        )  # fmt: skip
+            tuple(score.tested for score in scored),
+            chosen=tuple(score.chosen for score in scored if score.chosen is not None),
+            validation=() if trained.run.inner else tuple(score.validation for score in scored),
+            facts={**facts, **trained.facts, **({"remarks": remarks} if remarks else {})},
+        )
 
-    def _embedded(
+    def _score(
         self, trained: TrainedRun, data: Any, split: ThreeWaySplit, k: int, context: RunContext
-    ) -> Any:
-        """The embeddings of split k, or the outputs of its classifier."""
-        config = trained.run.config
-        if trained.scores is not None:
-            return trained.scores[k]
-        if trained.embeddings is not None:
-            return trained.embeddings[k]
+    ) -> ProtocolScore:
+        """The score of split k."""
+        config, inner = trained.run.config, trained.run.inner
         if config.method == MAJORITY:
-            return None
-        return self.raw(config, data, self.inputs(config, data, split.train, context))
+            most = np.bincount(data.y[split.train]).argmax()
+            return classified(np.full(len(data), most), data.y, split, inner=inner)
+        shrinkage, outputs = None, trained.embeddings or trained.scores
+        if outputs is not None:
+            z = outputs[k]
+        else:
+            z = self.raw(config, data, self.inputs(config, data, split.train, context))
+        if config.method == SUPERVISED and config.protocol == SPLIT:
+            return classified(z.argmax(1), data.y, split, inner=inner)
+        if config.method in LINEAR:
+            z, shrinkage = linear_map(config.method, z, data.y, split, config.protocol)
+        score = protocol_score(config.protocol, z, data.y, split, inner=inner)
+        return score if shrinkage is None else score._replace(chosen=shrinkage)
 
     def arrays(self, trained: TrainedRun, data: LabelledItems) -> dict[str, NDArray[Any]]:
         """``embeddings`` float32 [splits, n, d], of items in no part 0, ``items``, their names,
@@ -287,37 +301,56 @@ def splits_of(config: ItemConfig, data: LabelledItems) -> list[ThreeWaySplit]:
         InputError: for a given split that the data do not have, or a part without items.
     """
     if config.split == "given":
-        return [given_split(data)]
-    assert config.shares is not None
-    labelled = data.labelled
-    shares = config.shares[0], config.shares[1]
-    return random_splits(labelled, config.n_scores, shares=shares, labels=data.y[labelled])
+        if config.protocol == UNSEEN:
+            return [given_classes(data)]
+        splits = [given_split(data)] * config.n_scores
+    else:
+        assert config.shares is not None
+        if config.protocol == UNSEEN:
+            return class_draws(data.y, config.n_scores, shares=config.shares, least=max(KS) + 1)
+        labelled, shares = data.labelled, (config.shares[0], config.shares[1])
+        splits = random_splits(labelled, config.n_scores, shares=shares, labels=data.y[labelled])
+    return known_draws(data.y, splits, config.known) if config.known else splits
 
 
 def given_split(data: LabelledItems) -> ThreeWaySplit:
     """The labelled items of the given parts; a tenth of training is drawn for validation if there
     is none.
     """
+    split = _given(data)
+    if len(split.valid):
+        return split
+    held_out = stopping_holdout(split.train, data.y, seed=0)
+    return split._replace(train=held_out.train, valid=held_out.test)
+
+
+def given_classes(data: LabelledItems) -> ThreeWaySplit:
+    """The labelled items of the given parts, whose classes are disjoint; a fifth of the training
+    classes is drawn for validation if there is none.
+
+    Raises:
+        InputError: for a class in two parts; names it.
+    """
+    split = _given(data)
+    parts = [np.unique(data.y[ids]) for ids in split]
+    kinds, counts = np.unique(np.concatenate(parts), return_counts=True)
+    if (counts > 1).any():
+        raise InputError(
+            f"{data.name}: class {data.class_names[kinds[counts.argmax()]]} is in several parts of "
+            f"the given split, and those of unseen have classes of their own"
+        )
+    if len(split.valid):
+        return split
+    order = np.random.default_rng(0).permutation(parts[0])
+    is_valid = np.isin(data.y[split.train], order[: max(2, round(len(order) / 5))])
+    return split._replace(train=split.train[~is_valid], valid=split.train[is_valid])
+
+
+def _given(data: LabelledItems) -> ThreeWaySplit:
     if data.split is None:
         raise InputError(f"{data.name} comes without a split: leave out split given")
-    train, valid, test = (np.flatnonzero((data.split == part) & (data.y >= 0)) for part in range(3))
-    if not len(valid):
-        held_out = stopping_holdout(train, data.y, seed=0)
-        train, valid = held_out.train, held_out.test
-    return ThreeWaySplit(train, valid, test)
-
-
-def _classified(
-    config: ItemConfig, z: Any, data: LabelledItems, split: ThreeWaySplit
-) -> tuple[NDArray[Any], float, float | None]:
-    """The class of every item, the accuracy on validation items, and the chosen penalty."""
-    if config.method in (MAJORITY, SUPERVISED):
-        known = np.bincount(data.y[split.train])
-        predicted = np.full(len(data), known.argmax()) if z is None else z.argmax(1)
-        score = metric("accuracy").score(data.y[split.valid], predicted[split.valid])
-        return predicted, score, None
-    (probed,) = probe_splits(z, data.y, [split])
-    return probed.predicted, probed.validation, probed.chosen
+    parts = (np.flatnonzero((data.split == part) & (data.y >= 0)) for part in range(3))
+    return ThreeWaySplit(*parts)
 
 
 class _Encoders(TrainedEncoders):
@@ -424,37 +457,38 @@ class _Encoders(TrainedEncoders):
         if not self.config.patience or not isinstance(model, ItemClassifier):
             return None
         valid = self.splits[k].valid
+        y = self.data.y[valid]
 
-        def score() -> tuple[float, float]:
-            logits = torch.from_numpy(self._scores(model, inputs, valid))
-            y = self.data.y[valid]
-            likelihood = -float(nn.functional.cross_entropy(logits, torch.from_numpy(y)))
-            return metric("accuracy").score(y, logits.argmax(1).numpy()), likelihood
+        def score() -> float | tuple[float, float]:
+            if self.config.protocol == UNSEEN:
+                return retrieve(self._values(model, inputs, valid), y).map_at_r
+            logits = torch.from_numpy(self._values(model, inputs, valid, logits=True))
+            return score_of_logits(logits, torch.from_numpy(y))
 
         return EarlyStopping(model, score, patience=self.config.patience)
 
     def _outputs(
         self, model: ItemModel, inputs: Inputs, split: ThreeWaySplit
     ) -> NDArray[np.float32]:
-        """Logits of a classifier, embeddings otherwise, of the items in the parts of a split; 0 of
-        all others.
+        """Embeddings, under ``split`` logits of a classifier, of the items in the parts of a split;
+        0 of all others.
         """
         used = np.concatenate(split)
-        values = self._scores(model, inputs, used)
+        values = self._values(model, inputs, used, logits=self.config.protocol == SPLIT)
         check_finite(values, self.run)
         outputs = np.zeros((len(inputs), values.shape[1]), np.float32)
         outputs[used] = values
         return outputs
 
-    def _scores(
-        self, model: ItemModel, inputs: Inputs, ids: NDArray[np.int64]
+    def _values(
+        self, model: ItemModel, inputs: Inputs, ids: NDArray[np.int64], *, logits: bool = False
     ) -> NDArray[np.float32]:
+        """Embeddings of some items, or the logits of a classifier."""
         parts = []
-        for start in range(0, len(ids), EMBEDDED):
-            batch = inputs.batch(ids[start : start + EMBEDDED])
-            if isinstance(model, ItemClassifier):
-                with evaluating(model):
-                    parts.append(model.classifier(model.encode(batch)).float().cpu().numpy())
-            else:
-                parts.append(model.embed(batch))
+        with evaluating(model):
+            for start in range(0, len(ids), EMBEDDED):
+                z = model.encode(inputs.batch(ids[start : start + EMBEDDED]))
+                if logits and isinstance(model, ItemClassifier):
+                    z = model.classifier(z)
+                parts.append(z.float().cpu().numpy())
         return np.concatenate(parts)

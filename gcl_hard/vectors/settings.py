@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
 from gcl_hard.core.setting import Setting, declared
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation.checks import checked_shares
+from gcl_hard.evaluation.splits import CLASS_SHARES
+from gcl_hard.experiments.protocols import LINEAR, OOD, SPLIT, UNSEEN
 from gcl_hard.experiments.settings import (
     BATCH_SIZE,
     EPOCHS,
@@ -19,7 +21,6 @@ from gcl_hard.experiments.settings import (
     RunConfig,
     Values,
     check_unread,
-    defaults,
     is_own,
     method_setting,
     of_part,
@@ -31,18 +32,13 @@ from gcl_hard.vectors.models import Scale
 from gcl_hard.vectors.views import VectorViews
 
 MAJORITY, RAW, UNTRAINED, SUPERVISED = "majority", "raw", "untrained", "supervised"
-WHITENED, WITHIN, LDA = "whitened", "whitened-within", "lda"
-LINEAR = (WHITENED, WITHIN, LDA)
-"""Linear maps of the raw embeddings that are fitted in closed form to a training part."""
 BASELINES = (MAJORITY, RAW, *LINEAR, UNTRAINED, SUPERVISED)
 EMBEDDED, ENCODED, TRAINED = BASELINES[1:], (UNTRAINED, SUPERVISED), (SUPERVISED,)
 """Baselines that read settings of the inputs, of the encoder, and of training."""
-SPLIT, UNSEEN, OOD = "split", "unseen", "ood"
 ItemProtocol = Literal["split", "unseen", "ood"]
 Splits = Literal["random", "given"]
-Detector = Literal["knn", "lof", "mahalanobis", "energy"]
-SHARES, CLASS_SHARES = (0.6, 0.2, 0.2), (0.5, 0.15, 0.35)
-"""Usual parts of the items, and under ``unseen`` of the classes."""
+SHARES = (0.6, 0.2, 0.2)
+"""Usual parts of the items."""
 RANDOM, DRAWS = 5, 10
 """Usual numbers of random splits, and of draws of classes."""
 
@@ -52,9 +48,9 @@ def _shares(above: Values) -> tuple[float, ...]:
 
 
 def _splits(above: Values) -> int:
-    if above["protocol"] != SPLIT:
-        return DRAWS
-    return 1 if above["split"] == "given" else RANDOM
+    if above["split"] == "given" and above["protocol"] != OOD:
+        return 1
+    return RANDOM if above["protocol"] == SPLIT else DRAWS
 
 
 def _column(text: str) -> Any:
@@ -103,12 +99,11 @@ class ItemConfig(OwnTraining, RunConfig, ItemLoss):
     ] = 256
     label: Annotated[str | None, _column("column of classes of a table (label)")] = None
     id: Annotated[str | None, _column("column of ids of a table (id)")] = None
-    split: Annotated[Splits | None, Setting(
-        "random, by --shares, or given, that of the data, of whose training part a tenth is for "
+    split: Annotated[Splits, Setting(
+        "random, by --shares, or given, that of the data, of whose training part some is for "
         "validation if it has none",
-        "split", common=True, read_by=BASELINES, usual=lambda above: "random",
-        applies=lambda above: above["protocol"] != UNSEEN,
-    )] = None  # fmt: skip
+        "split", common=True, read_by=BASELINES,
+    )] = "random"  # fmt: skip
     shares: Annotated[tuple[float, ...] | None, Setting(
         "parts of random splits to train, choose and test on (0.6,0.2,0.2), and under unseen of "
         "the classes (0.5,0.15,0.35)",
@@ -126,22 +121,10 @@ class ItemConfig(OwnTraining, RunConfig, ItemLoss):
         several=True, read_by=BASELINES, applies=lambda above: above["protocol"] == OOD,
         usual=lambda above: 0.5, otherwise=lambda above: None,
     )] = None  # fmt: skip
-    detector: Annotated[Detector | None, Setting(
-        "what scores items as unknown under ood: the distance to the k-th neighbour, LOF, "
-        "Mahalanobis, or the energy of a logistic regression",
-        "probe", symbol="detector", common=True, several=True, read_by=EMBEDDED,
-        applies=lambda above: above["protocol"] == OOD, usual=lambda above: "knn",
-        otherwise=lambda above: None,
-    )] = None  # fmt: skip
-    kept: Annotated[float, Setting(
-        "share of validation items that the threshold of ood takes for known",
-        "probe", above=0, below=1, several=True, read_by=EMBEDDED,
-        applies=lambda above: above["protocol"] == OOD,
-    )] = 0.95  # fmt: skip
 
     def check(self) -> None:
         """Refuse several splits where the data come with one."""
-        if self.protocol == SPLIT and self.split == "given" and self.splits != 1:
+        if self.protocol != OOD and self.split == "given" and self.splits != 1:
             raise InputError(f"data come with one split, got splits {self.splits}: leave it out")
 
     @property
@@ -158,25 +141,6 @@ class ItemConfig(OwnTraining, RunConfig, ItemLoss):
     def is_deterministic(self) -> bool:
         """Whether every seed gives the same scores."""
         return self.method in (MAJORITY, RAW, *LINEAR)
-
-    @property
-    def encoder_config(self) -> Self:
-        """The settings without those of scoring."""
-        if not self.encoders:
-            return self
-        return replace(
-            self, **{name: defaults(type(self))[name] for name in of_part(type(self), "probe")}
-        )
-
-    @property
-    def shares_views(self) -> bool:
-        """Runs that share their training have one seed."""
-        return True
-
-    @property
-    def group_key(self) -> Any:
-        """Under ``ood`` that of the training, which detectors share."""
-        return self.encoder_config if self.encoders and self.protocol == OOD else None
 
     def cost(self, size: tuple[int, int]) -> tuple[float, float]:
         """Work in items and epochs; the scores of a split cost about as much as ten epochs."""
