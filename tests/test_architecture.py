@@ -16,11 +16,11 @@ ROOT = Path(__file__).parents[1]
 MODULES = sorted((ROOT / "gcl_hard").rglob("*.py"))
 ORDER = (
     "core", "functional", "losses", "evaluation", "theory", "files", "training", "models",
-    "experiments", "graphs", "nodes", "links", "molecules", "images", "vectors", "testing",
-    "tuning", "reports", "commands",
+    "experiments", "graphs", "nodes", "links", "molecules", "images", "vectors", "texts",
+    "testing", "tuning", "reports", "commands",
 )  # fmt: skip
 """The rooms from below: each imports those under it, but for what :data:`APART` keeps apart."""
-DOMAINS = {"graphs", "nodes", "links", "molecules", "images", "vectors"}
+DOMAINS = {"graphs", "nodes", "links", "molecules", "images", "vectors", "texts"}
 APART: dict[str, set[str]] = {
     "functional": {*ORDER} - {"core"},
     "losses": {*ORDER} - {"core", "functional"},
@@ -33,6 +33,7 @@ APART: dict[str, set[str]] = {
     "molecules": DOMAINS - {"graphs"},
     "images": DOMAINS,
     "vectors": DOMAINS,
+    "texts": DOMAINS - {"vectors"},
     "tuning": DOMAINS,
     "reports": DOMAINS,
 }
@@ -57,6 +58,8 @@ OWNERS = {
     "torchvision": {"images"},
     "kornia": {"images"},
     "timm": {"images"},
+    "sentence_transformers": {"texts"},
+    "transformers": {"texts"},
     "optuna": {"tuning", "reports", "commands"},
     "cmaes": {"tuning"},
     "pandas": {"reports", "experiments", "files"},

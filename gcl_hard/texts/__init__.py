@@ -13,7 +13,9 @@ from gcl_hard.core.lazy import lazy
 from gcl_hard.files import locating
 from gcl_hard.files.tables import is_table
 
-__getattr__, __dir__, __all__ = lazy(__name__, __file__, "evaluation")
+__getattr__, __dir__, __all__ = lazy(
+    __name__, __file__, {"SentenceEncoder": "texts", "TextInputs": "texts"}
+)
 
 POLYAI = "https://raw.githubusercontent.com/PolyAI-LDN/task-specific-datasets/57ec275"
 

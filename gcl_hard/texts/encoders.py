@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from gcl_hard.core.extras import check_extra
@@ -18,8 +19,8 @@ from gcl_hard.errors import InputError, check_at_least
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-PARTS, PART_SIZE = 4, 8
-"""Parts of a batch at most, by length of the texts, and texts in a part at least."""
+PARTS, LEAST, MOST = 4, 8, 32
+"""Parts of a batch, by length of the texts, and the numbers of texts in a part."""
 TOKENIZED = 1024
 """Texts that are tokenized at a time."""
 TRIED = ("How are layers told apart?", "By a text.")
@@ -43,11 +44,11 @@ class TextBatch(NamedTuple):
     """A batch of texts, in parts that are each padded to their own longest text.
 
     Attributes:
-        parts: the parts.
+        parts: functions that make the parts, so that one at a time is in memory.
         rows: int64 [B], the row of each text among those of all parts.
     """
 
-    parts: tuple[TextPart, ...]
+    parts: tuple[Callable[[], TextPart], ...]
     rows: Tensor
 
 
@@ -94,6 +95,7 @@ class SentenceEncoder(nn.Module):
 
     Attributes:
         model: the whole model.
+        source: the folder or name that it was loaded from; empty without.
         out_dim: d, width of its embeddings.
         lower: the layers that are not trained.
 
@@ -109,6 +111,7 @@ class SentenceEncoder(nn.Module):
 
     def __init__(self, model: SentenceTransformer | str, trained_layers: int = 0) -> None:
         super().__init__()
+        self.source = model if isinstance(model, str) else ""
         loaded = sentence_model(model) if isinstance(model, str) else model.eval()
         self._loaded = (loaded,)  # no submodule: what is not trained is no parameter
         self.out_dim = int(loaded.get_embedding_dimension() or 0)
@@ -129,13 +132,18 @@ class SentenceEncoder(nn.Module):
         """The whole model."""
         return self._loaded[0]
 
+    @property
+    def has_dropout(self) -> bool:
+        """Whether dropout makes two views of a text in training."""
+        return any(isinstance(m, nn.Dropout) and m.p > 0 for m in self.trained.modules())
+
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> SentenceEncoder:
         self.model._apply(fn, recurse)
         return super()._apply(fn, recurse)
 
     def forward(self, batch: TextBatch) -> Tensor:
         """Embeddings of a batch, float [B, d]."""
-        return torch.cat([self._embedded(part) for part in batch.parts])[batch.rows]
+        return torch.cat([self._embedded(part()) for part in batch.parts])[batch.rows]
 
     def _embedded(self, part: TextPart) -> Tensor:
         hidden = part.hidden
@@ -255,6 +263,7 @@ class TextInputs:
         parts: parts of a batch at most, each padded to its own longest text.
 
     Attributes:
+        encoder: the encoder.
         note: whether inputs are computed anew, a sentence; empty otherwise.
 
     Example:
@@ -270,7 +279,7 @@ class TextInputs:
         dtype: torch.dtype = torch.float16,
         parts: int = PARTS,
     ) -> None:
-        self._encoder, self._texts, self._parts = encoder, texts, parts
+        self.encoder, self._texts, self._parts = encoder, texts, parts
         self._model = encoder.model
         self.note = ""
         self._columns: dict[str, Tensor] = {}
@@ -319,7 +328,7 @@ class TextInputs:
         kept: Tensor | None = None
         for ids in np.array_split(order, -(-len(order) // 128)):
             features, tokens, mask = self._padded(ids)
-            states = self._encoder.hidden(features)[mask]
+            states = self.encoder.hidden(features)[mask]
             if kept is None:
                 if (needed := n_tokens * states.shape[1] * size / GIGABYTE) > limit:
                     self.note = (
@@ -346,19 +355,24 @@ class TextInputs:
         ids = np.asarray(ids, np.int64)
         device = self._model.device
         if not self._columns:
-            features = self._features([self._texts[i] for i in ids])
-            features = {n: v.to(device) if isinstance(v, Tensor) else v for n, v in features.items()}
-            return TextBatch((TextPart(features),), torch.arange(len(ids), device=device))
+            whole = partial(self._unsplit, ids)
+            return TextBatch((whole,), torch.arange(len(ids), device=device))
         order = np.argsort(self._lengths[ids], kind="stable")
-        n_parts = max(1, min(self._parts, len(ids) // PART_SIZE))
-        parts = []
-        for rows in np.array_split(order, n_parts):
-            features, tokens, _ = self._padded(ids[rows])
-            hidden = None
-            if self._hidden is not None:
-                hidden = self._hidden[tokens].to(next(self._encoder.parameters()).dtype)
-            parts.append(TextPart(features, hidden))
+        n_parts = max(1, min(self._parts, len(ids) // LEAST), len(ids) // MOST)
+        parts = (partial(self._part, ids[rows]) for rows in np.array_split(order, n_parts))
         return TextBatch(tuple(parts), torch.from_numpy(np.argsort(order)).to(device))
+
+    def _part(self, ids: NDArray[np.int64]) -> TextPart:
+        features, tokens, _ = self._padded(ids)
+        if self._hidden is None:
+            return TextPart(features)
+        return TextPart(features, self._hidden[tokens].to(next(self.encoder.parameters()).dtype))
+
+    def _unsplit(self, ids: NDArray[np.int64]) -> TextPart:
+        device, features = self._model.device, self._features([self._texts[i] for i in ids])
+        return TextPart(
+            {n: v.to(device) if isinstance(v, Tensor) else v for n, v in features.items()}
+        )
 
     def _padded(self, ids: Any) -> tuple[dict[str, Any], Tensor, Tensor]:
         """Features of some texts, numbers of their tokens, [b, T], and which of these are real."""

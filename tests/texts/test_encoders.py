@@ -167,9 +167,13 @@ def test_models_without_layers_are_trained_whole(tmp_path: Path) -> None:
     from sentence_transformers.models import StaticEmbedding
     from tokenizers import Tokenizer, models, pre_tokenizers
 
-    tokenizer = Tokenizer(models.WordLevel({w: k for k, w in enumerate(dict.fromkeys(["?", *WORDS]))}, "?"))
+    tokenizer = Tokenizer(
+        models.WordLevel({w: k for k, w in enumerate(dict.fromkeys(["?", *WORDS]))}, "?")
+    )
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    static = SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_dim=8)], device="cpu")
+    static = SentenceTransformer(
+        modules=[StaticEmbedding(tokenizer, embedding_dim=8)], device="cpu"
+    )
     encoder = SentenceEncoder(static).eval()
     torch.testing.assert_close(
         embeddings(encoder, TextInputs(encoder, TEXTS)),
