@@ -14,7 +14,7 @@ SOURCES := $(wildcard gcl_hard tests docs benchmarks configs)
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 
-venv: .venv/.installed ## make .venv and install the package with its dev and docs extras
+venv: .venv/.installed ## make .venv and install the package with its dev, docs and minilm extras
 
 # An environment already there is kept and installed into, whoever made it.
 .venv/.installed: pyproject.toml
@@ -30,7 +30,7 @@ venv: .venv/.installed ## make .venv and install the package with its dev and do
 	fi
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip
 	$(if $(shell command -v uv),uv pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip \
-	  install --progress-bar off) -e ".[dev,docs]"
+	  install --progress-bar off) -e ".[dev,docs,minilm]"
 	@touch $@
 
 lint: venv spell ## ruff check, ruff format --check, codespell
@@ -83,7 +83,8 @@ test-oldest: .venv-oldest/.installed ## tests with the oldest versions that pypr
 
 # An environment for each extra, with what pip brings for it and nothing else; uv links files that
 # environments share. `core` has none.
-EXTRAS := core evaluation graphs images molecules bench tune cluster timm postgres parquet onnx
+EXTRAS := core evaluation graphs images molecules texts minilm bench tune cluster timm postgres parquet \
+  onnx
 .venv-extras/%/.done: pyproject.toml $(wildcard gcl_hard/*.py gcl_hard/*/*.py)
 	@mkdir -p $(@D)
 	$(BIN)/uv venv --quiet --clear $(@D)/venv

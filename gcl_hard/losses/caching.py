@@ -87,53 +87,137 @@ def cached_backward(
         >>> torch.allclose(encoder.weight.grad, grad, atol=1e-6)
         True
     """
-    backward = backward or Tensor.backward
-    part_list, called = [*parts], _modules(encode, modules)
-    parallel = [
-        m for module in called for m in module.modules() if isinstance(m, DistributedDataParallel)
-    ]
-    if parallel:
-        _in_step(torch.distributed.group.WORLD).check(len(part_list), "in this batch", "parts")
-    draws, before = _Draws(called, generators), []
-    encoded: list[Row] = []
-    with torch.no_grad(), _leaving(called, parallel):
-        for part in part_list:
-            before.append(draws.state())
-            # Clones hold no more than themselves: a view would hold a part's activations.
-            encoded.append(tuple(z.clone() for z in _rows(encode(part), encoded)))
-    torch.clear_autocast_cache()  # of weights that PyTorch 2.8 has cast without a gradient
-    joined = [_joined(column) for column in zip(*encoded, strict=True)]
-    with torch.enable_grad():
-        value = loss(*joined)
-    grads, learned = _gradients(value, joined)
-    split_grads = [
-        [None] * len(part_list) if g is None else torch.split(g, [len(z) for z in column])
-        for g, column in zip(grads, zip(*encoded, strict=True), strict=True)
-    ]
-    after = draws.state()
-    for number, part in enumerate(part_list):
-        last = number == len(part_list) - 1
-        draws.restore(before[number])
-        with ExitStack() as stack, torch.enable_grad():
-            for module in parallel if not last else ():
-                stack.enter_context(module.no_sync())
-            again = _rows(encode(part), encoded)
-            _check_again(again, encoded[number])
-            shares = [*zip(again, (g[number] for g in split_grads), strict=True)]
-            shares += learned if last else []
-            terms = [
-                (_at_least_single(z) * g).sum()
-                for z, g in shares
-                if g is not None and z.requires_grad
-            ]
-            if not terms:
-                raise InputError(
-                    f"part {number + 1} of {len(part_list)} has no gradient: encode's output is "
-                    f"detached, or the loss does not depend on it"
-                )
-            backward(torch.stack(terms).sum() if len(terms) > 1 else terms[0])
-    draws.restore(after)
-    return value.detach()
+    batch = _Batch(encode, parts, modules, generators)
+    value = batch.first_pass(loss)
+    batch.second_pass(backward or Tensor.backward)
+    return value
+
+
+def cached_loss(
+    encode: Callable[[Part], Tensor | tuple[Tensor, ...]],
+    parts: Iterable[Part],
+    loss: Callable[..., Tensor],
+    *,
+    modules: nn.Module | Iterable[nn.Module] | None = None,
+    generators: Iterable[torch.Generator] = (),
+) -> Tensor:
+    """Loss over a batch in parts, for loops that call its ``backward`` themselves, once.
+
+    What :func:`cached_backward` does, with the second pass deferred to ``backward``, which may
+    scale the loss before: that reaches all gradients. It is under the autocast of the first pass.
+
+    Args:
+        encode: as for :func:`cached_backward`.
+        parts: likewise.
+        loss: likewise.
+        modules: likewise.
+        generators: likewise.
+
+    Returns:
+        The loss, float []; without gradients enabled, of one pass.
+
+    Raises:
+        InputError: as :func:`cached_backward`; what the second pass finds, in ``backward``.
+
+    Source:
+        As of :func:`cached_backward`.
+
+    Example:
+        >>> from gcl_hard import contrastive_loss
+        >>> encoder, loss, x = nn.Linear(3, 2), contrastive_loss("ucl"), torch.randn(6, 3)
+        >>> cached_loss(encoder, x.split(2), lambda z: loss(z, z.roll(1, 0))).backward()
+        >>> encoder.weight.grad.shape
+        torch.Size([2, 3])
+    """
+    batch = _Batch(encode, parts, modules, generators)
+    if not torch.is_grad_enabled():
+        return loss(*batch.joined())
+    value = batch.first_pass(loss).requires_grad_()
+    device = value.device.type
+    autocast = torch.autocast(
+        device, torch.get_autocast_dtype(device), torch.is_autocast_enabled(device)
+    )
+
+    def second_pass(grad: Tensor) -> None:
+        with autocast:
+            batch.second_pass(lambda term: torch.autograd.backward(term * grad))
+
+    value.register_hook(second_pass)  # type: ignore[no-untyped-call]
+    return value
+
+
+class _Batch:
+    """A batch in parts, which are encoded twice."""
+
+    def __init__(
+        self,
+        encode: Callable[[Any], Any],
+        parts: Iterable[Any],
+        modules: nn.Module | Iterable[nn.Module] | None,
+        generators: Iterable[torch.Generator],
+    ) -> None:
+        self._encode, self._parts, self._called = encode, [*parts], _modules(encode, modules)
+        self._parallel = [
+            m
+            for module in self._called
+            for m in module.modules()
+            if isinstance(m, DistributedDataParallel)
+        ]
+        if self._parallel:
+            in_step = _in_step(torch.distributed.group.WORLD)
+            in_step.check(len(self._parts), "in this batch", "parts")
+        self._draws = _Draws(self._called, generators)
+        self._before: list[Any] = []
+        self._encoded: list[Row] = []
+
+    def joined(self) -> list[Tensor]:
+        """Embeddings of all parts, leaves of the loss's graph."""
+        with torch.no_grad(), _leaving(self._called, self._parallel):
+            for part in self._parts:
+                self._before.append(self._draws.state())
+                # Clones hold no more than themselves: a view would hold a part's activations.
+                rows = _rows(self._encode(part), self._encoded)
+                self._encoded.append(tuple(z.clone() for z in rows))
+        torch.clear_autocast_cache()  # of weights that PyTorch 2.8 has cast without a gradient
+        return [_joined(column) for column in zip(*self._encoded, strict=True)]
+
+    def first_pass(self, loss: Callable[..., Tensor]) -> Tensor:
+        """The loss, detached; keeps its gradient for the embeddings."""
+        joined = self.joined()
+        with torch.enable_grad():
+            value = loss(*joined)
+        grads, self._learned = _gradients(value, joined)
+        self._split_grads = [
+            [None] * len(self._parts) if g is None else torch.split(g, [len(z) for z in column])
+            for g, column in zip(grads, zip(*self._encoded, strict=True), strict=True)
+        ]
+        return value.detach()
+
+    def second_pass(self, backward: Callable[[Tensor], Any]) -> None:
+        """Encode each part once more, and pass its share of the gradient on to the weights."""
+        after = self._draws.state()
+        for number, part in enumerate(self._parts):
+            last = number == len(self._parts) - 1
+            self._draws.restore(self._before[number])
+            with ExitStack() as stack, torch.enable_grad():
+                for module in self._parallel if not last else ():
+                    stack.enter_context(module.no_sync())
+                again = _rows(self._encode(part), self._encoded)
+                _check_again(again, self._encoded[number])
+                shares = [*zip(again, (g[number] for g in self._split_grads), strict=True)]
+                shares += self._learned if last else []
+                terms = [
+                    (_at_least_single(z) * g).sum()
+                    for z, g in shares
+                    if g is not None and z.requires_grad
+                ]
+                if not terms:
+                    raise InputError(
+                        f"part {number + 1} of {len(self._parts)} has no gradient: encode's output "
+                        f"is detached, or the loss does not depend on it"
+                    )
+                backward(torch.stack(terms).sum() if len(terms) > 1 else terms[0])
+        self._draws.restore(after)
 
 
 def _modules(encode: Any, modules: nn.Module | Iterable[nn.Module] | None) -> list[nn.Module]:

@@ -14,7 +14,7 @@ from gcl_hard.files import locating
 from gcl_hard.files.tables import is_table
 
 __getattr__, __dir__, __all__ = lazy(
-    __name__, __file__, {"SentenceEncoder": "texts", "TextInputs": "texts"}
+    __name__, __file__, {"SentenceEncoder": "texts", "TextInputs": "texts", "TextLoss": "texts"}
 )
 
 POLYAI = "https://raw.githubusercontent.com/PolyAI-LDN/task-specific-datasets/57ec275"

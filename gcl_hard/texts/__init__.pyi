@@ -6,6 +6,7 @@ from gcl_hard.texts.data import TextSet as TextSet
 from gcl_hard.texts.encoders import SentenceEncoder as SentenceEncoder
 from gcl_hard.texts.encoders import TextInputs as TextInputs
 from gcl_hard.texts.files import load_texts as load_texts
+from gcl_hard.texts.loss import TextLoss as TextLoss
 
 class KnownTexts(NamedTuple):
     files: dict[str, tuple[str, str, str]]

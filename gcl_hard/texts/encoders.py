@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 PARTS, LEAST, MOST = 4, 8, 32
 """Parts of a batch, by length of the texts, and the numbers of texts in a part."""
-TOKENIZED = 1024
-"""Texts that are tokenized at a time."""
+TOKENIZED, TOKENS = 1024, 4096
+"""Texts that are tokenized at a time, and tokens below the trained layers."""
 TRIED = ("How are layers told apart?", "By a text.")
 TOLERANCE = 1e-4
 GIGABYTE = 2**30
@@ -66,7 +66,7 @@ def sentence_model(name: str) -> SentenceTransformer:
     from sentence_transformers import SentenceTransformer
     from transformers.utils import logging
 
-    logging.disable_progress_bar()
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
         model = SentenceTransformer(name, device="cpu", model_kwargs={"dtype": torch.float32})
         model.preprocess([*TRIED])
@@ -76,7 +76,7 @@ def sentence_model(name: str) -> SentenceTransformer:
             f"sentence-transformers cannot load {name}, which must be a folder with a model and "
             f"its tokenizer, or a name on the Hugging Face hub: {reason}"
         ) from error
-    words = getattr(model, "tokenizer", None)
+    words: Any = getattr(model, "tokenizer", None)
     if hasattr(words, "all_special_tokens") and len(words) <= len(words.all_special_tokens):
         raise InputError(f"{name} has no tokenizer, and every word would be an unknown one")
     return model.eval()
@@ -104,9 +104,12 @@ class SentenceEncoder(nn.Module):
             follow each other: it can be trained as a whole.
 
     Example:
-        >>> encoder = SentenceEncoder("sentence-transformers/all-MiniLM-L6-v2", 2)  # doctest: +SKIP
-        >>> encoder(TextInputs(encoder, ["a text", "another"]).batch([0, 1])).shape  # doctest: +SKIP
-        torch.Size([2, 384])
+        >>> from sentence_transformers import SentenceTransformer
+        >>> from sentence_transformers.sentence_transformer.modules import BoW, Dense
+        >>> words = SentenceTransformer(modules=[BoW(["card", "pin"]), Dense(2, 4)], device="cpu")
+        >>> encoder = SentenceEncoder(words)
+        >>> encoder(TextInputs(encoder, ["my card", "a pin"]).batch([0, 1])).shape
+        torch.Size([2, 4])
     """
 
     def __init__(self, model: SentenceTransformer | str, trained_layers: int = 0) -> None:
@@ -137,9 +140,10 @@ class SentenceEncoder(nn.Module):
         """Whether dropout makes two views of a text in training."""
         return any(isinstance(m, nn.Dropout) and m.p > 0 for m in self.trained.modules())
 
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> SentenceEncoder:
-        self.model._apply(fn, recurse)
-        return super()._apply(fn, recurse)
+    def _apply(self, *arguments: Any, **options: Any) -> Any:
+        whole: Any = self.model  # also what is not trained
+        whole._apply(*arguments, **options)
+        return super()._apply(*arguments, **options)  # type: ignore[no-untyped-call]
 
     def forward(self, batch: TextBatch) -> Tensor:
         """Embeddings of a batch, float [B, d]."""
@@ -221,6 +225,7 @@ class SentenceEncoder(nn.Module):
         if not self.lower:
             return
         features = self.model.preprocess([*TRIED])
+        reason: Exception | None = None
         try:
             with torch.no_grad():
                 whole = self._embedded(TextPart(features))
@@ -228,8 +233,6 @@ class SentenceEncoder(nn.Module):
             same = torch.allclose(whole, split, rtol=0, atol=TOLERANCE * float(whole.abs().max()))
         except Exception as error:  # of a model that was not made to be split
             same, reason = False, error
-        else:
-            reason = None
         trained = {id(p) for p in self.trained.parameters()}
         shared = any(id(p) in trained for layer in self.lower for p in layer.parameters())
         if not same or shared:
@@ -243,7 +246,7 @@ class SentenceEncoder(nn.Module):
 def _replaced(layers: Sequence[nn.Module], forward: Callable[..., Any]) -> Iterator[None]:
     """Layers that compute something else."""
     for layer in layers:
-        layer.forward = forward  # type: ignore[method-assign]
+        layer.forward = forward
     try:
         yield
     finally:
@@ -265,9 +268,6 @@ class TextInputs:
     Attributes:
         encoder: the encoder.
         note: whether inputs are computed anew, a sentence; empty otherwise.
-
-    Example:
-        >>> inputs = TextInputs(encoder, ["a text"])  # doctest: +SKIP
     """
 
     def __init__(
@@ -323,21 +323,24 @@ class TextInputs:
         self._left = tokenizer.padding_side == "left"
 
     def _keep_hidden(self, limit: float, dtype: torch.dtype) -> None:
+        """Compute what lies below the trained layers, for texts of one length at a time."""
         n_tokens, size = int(self._lengths.sum()), torch.finfo(dtype).bits // 8
-        order = np.argsort(self._lengths, kind="stable")
         kept: Tensor | None = None
-        for ids in np.array_split(order, -(-len(order) // 128)):
-            features, tokens, mask = self._padded(ids)
-            states = self.encoder.hidden(features)[mask]
-            if kept is None:
-                if (needed := n_tokens * states.shape[1] * size / GIGABYTE) > limit:
-                    self.note = (
-                        f"what lies below the trained layers needs {needed:.2g} GB, more than "
-                        f"cache-limit {limit:g}, and is computed anew for every batch"
-                    )
-                    return
-                kept = states.new_empty((n_tokens, states.shape[1]), dtype=dtype)
-            kept[tokens[mask]] = states.to(dtype)
+        for length in np.unique(self._lengths):
+            same = np.flatnonzero(self._lengths == length)
+            for ids in np.array_split(same, -(-len(same) * int(length) // TOKENS)):
+                features, tokens, _ = self._padded(ids)
+                states = self.encoder.hidden(features)
+                if kept is None:
+                    needed = n_tokens * states.shape[2] * size / GIGABYTE
+                    if needed > limit:
+                        self.note = (
+                            f"what lies below the trained layers needs {needed:.2g} GB, more than "
+                            f"cache-limit {limit:g}, and is computed anew for every batch"
+                        )
+                        return
+                    kept = states.new_empty((n_tokens, states.shape[2]), dtype=dtype)
+                kept[tokens] = states.to(dtype)
         if kept is not None and not kept.isfinite().all():
             self.note = (
                 "what lies below the trained layers is beyond the range of half precision, and is "

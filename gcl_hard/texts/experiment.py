@@ -62,8 +62,10 @@ class TextExperiment(ItemExperiment):
         """The texts."""
         if user_data is not None:
             return user_data
-        columns = {"text": config.text, "label": config.label, "id": config.id}
-        return load_texts(config.dataset, data_dir=context.data_dir, **columns)
+        return load_texts(
+            config.dataset, data_dir=context.data_dir, text=config.text, label=config.label,
+            id=config.id,
+        )  # fmt: skip
 
     def files(self, config: TextConfig, data_dir: Path | None) -> list[Path]:
         """The tables of a set."""
@@ -196,11 +198,9 @@ def _sentence_maker(
     if parts and config.encoder in parts:
         return parts[config.encoder]
     place = folder or config.encoder
-    if "#" in config.encoder and expanded(place).is_dir():
-        if (now := _name_of(expanded(place))) != config.encoder:
-            raise InputError(
-                f"{place} is not what was trained, {config.encoder}: its files are {now} now"
-            )
+    folder_there = expanded(place).is_dir() and "#" in config.encoder
+    if folder_there and (now := _name_of(expanded(place))) != config.encoder:
+        raise InputError(f"{place} is not {config.encoder}, as it was in training, but {now}")
     return FolderEncoder(place)
 
 

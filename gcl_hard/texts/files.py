@@ -24,7 +24,9 @@ def load_texts(
     data_dir: str | Path | None = None,
     cache_dir: str | Path | None = None,
     download: bool = True,
-    **columns: str | None,
+    text: str | None = None,
+    label: str | None = None,
+    id: str | None = None,
 ) -> TextSet:
     """A set of texts by its name, or from its file.
 
@@ -34,7 +36,9 @@ def load_texts(
         data_dir: folder with your sets; that of ``GCL_HARD_DATA`` if None.
         cache_dir: root of the cache, as for :func:`gcl_hard.files.io.cache_root`.
         download: whether the network may be used.
-        **columns: of a table, as of :meth:`TextSet.from_table`.
+        text: column of a table, as of :meth:`TextSet.from_table`, as are label and id.
+        label: likewise.
+        id: likewise.
 
     Raises:
         InputError: if there is no such set, its file does not fit, or a known set has other numbers
@@ -52,7 +56,7 @@ def load_texts(
     path = locate(name, data_dir=data_dir, cache_dir=cache_dir, download=download)
     known = KNOWN.get(name)
     if known is None:
-        return TextSet.from_table(path, **columns)
+        return TextSet.from_table(path, text=text, label=label, id=id)
     texts, labels, parts = list[Any](), list[Any](), list[str]()
     for part, (file, *_) in known.files.items():
         table = read_table(path / file, "texts")

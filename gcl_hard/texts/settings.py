@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
-from gcl_hard.core.setting import Setting
+from gcl_hard.core.setting import Setting, declared
 from gcl_hard.errors import InputError
+from gcl_hard.experiments.protocols import UNSEEN
 from gcl_hard.experiments.settings import (
     BATCH_SIZE,
     EPOCHS,
@@ -19,7 +20,15 @@ from gcl_hard.experiments.settings import (
     of_part,
 )
 from gcl_hard.files.tables import is_table
-from gcl_hard.vectors.settings import BASELINES, EMBEDDED, ENCODED, UNTRAINED, ItemConfig
+from gcl_hard.texts import KNOWN
+from gcl_hard.vectors.settings import (
+    BASELINES,
+    EMBEDDED,
+    ENCODED,
+    UNTRAINED,
+    ItemConfig,
+    Splits,
+)
 
 TFIDF = "tfidf"
 """The encoder that needs no download."""
@@ -38,6 +47,10 @@ def _by_encoder(setting: Setting, sentence: float, other: float, help: str) -> S
 
     text = f"{help} ({sentence:g}, tfidf {other:g})"
     return replace(setting, help=text, usual=usual, otherwise=usual)
+
+
+def _split(above: Values) -> Splits:
+    return "given" if above["dataset"] in KNOWN and above["protocol"] != UNSEEN else "random"
 
 
 @dataclass(frozen=True)
@@ -70,6 +83,12 @@ class TextConfig(ItemConfig, TextHead):
     batch_size: Annotated[
         int | None, _by_encoder(BATCH_SIZE, 64, 256, "texts in a batch")
     ] = None  # type: ignore[assignment]  # fmt: skip
+    split: Annotated[Splits | None, replace(
+        declared(ItemConfig)["split"].setting,
+        help="random, by --shares, or given, that of the data (default of known sets but under "
+        "unseen), of whose training part some is for validation if it has none",
+        usual=_split,
+    )] = None  # type: ignore[assignment]  # fmt: skip
     trained_layers: Annotated[int, Setting(
         "last transformer layers that are trained; what lies below is computed once, without "
         "dropout; 0: the whole model",

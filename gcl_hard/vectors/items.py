@@ -201,7 +201,8 @@ class ItemExperiment(Experiment[Any, Any]):
 
     def advice(self, config: ItemConfig, data: LabelledItems) -> str | None:
         """Warns of a given split that is not used."""
-        if data.split is None or config.split != "random":
+        unused = data.split is not None and config.split == "random"
+        if not unused or (config.protocol == UNSEEN and not _has_disjoint_classes(data)):
             return None
         return f"{config.dataset} comes with a split, which is not used: --split given uses it"
 
@@ -311,6 +312,13 @@ def splits_of(config: ItemConfig, data: LabelledItems) -> list[ThreeWaySplit]:
         labelled, shares = data.labelled, (config.shares[0], config.shares[1])
         splits = random_splits(labelled, config.n_scores, shares=shares, labels=data.y[labelled])
     return known_draws(data.y, splits, config.known) if config.known else splits
+
+
+def _has_disjoint_classes(data: LabelledItems) -> bool:
+    """Whether no class is in two parts of the given split."""
+    split = _given(data)
+    seen = np.union1d(data.y[split.train], data.y[split.valid])
+    return not len(np.intersect1d(seen, data.y[split.test]))
 
 
 def given_split(data: LabelledItems) -> ThreeWaySplit:

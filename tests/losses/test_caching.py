@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from gcl_hard import InputError, Queue, cached_backward, contrastive_loss
+from gcl_hard.losses.caching import cached_loss
 from gcl_hard.losses.methods import METHODS
 
 SIZES = [5, 1, 4, 7]
@@ -188,6 +189,26 @@ def test_what_is_random_is_drawn_once() -> None:
     torch.testing.assert_close(value, expected)
     same(ours, theirs)
     assert all(map(torch.equal, states, again))
+
+
+def test_a_deferred_backward_pass_passes_its_scale_on_and_draws_as_before() -> None:
+    _, parts = views()
+    ours, theirs, loss = encoder(nn.Dropout(0.4)), encoder(nn.Dropout(0.4)), contrastive_loss("ucl")
+    torch.manual_seed(1)
+    cached_backward(
+        views_of(theirs),
+        parts,
+        lambda *z: loss(z),
+        modules=theirs,
+        backward=lambda x: (x / 4).backward(),
+    )
+    torch.manual_seed(1)
+    value = cached_loss(views_of(ours), parts, lambda *z: loss(z), modules=ours)
+    assert all(grad is None for grad in gradients(ours))
+    state = torch.rand(3), torch.get_rng_state()
+    (value / 4).backward()
+    assert torch.equal(torch.get_rng_state(), state[1])
+    same(ours, theirs)
 
 
 def test_a_generator_that_is_not_named_is_found() -> None:

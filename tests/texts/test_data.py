@@ -114,8 +114,24 @@ def test_banking77_is_the_published_set(tmp_path: Path) -> None:
 
 @needs_real
 def test_banking77_is_downloaded_once_and_compared(
-    tmp_path: Path, web: object, monkeypatch: pytest.MonkeyPatch
-) -> None: ...
+    site: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, url = site
+    known = KNOWN["BANKING77"]
+    files = {
+        part: (file, f"{url}/{part}.csv", sha256)
+        for part, (file, _, sha256) in known.files.items()
+    }  # fmt: skip
+    for part, (file, *_) in files.items():
+        (folder / f"{part}.csv").write_bytes((REAL / file).read_bytes())
+    monkeypatch.setitem(KNOWN, "BANKING77", known._replace(files=files))
+    first = load_texts("BANKING77", data_dir=tmp_path, cache_dir=tmp_path / "cache")
+    (folder / "train.csv").write_text("text,category\nother,other\n")
+    again = load_texts("BANKING77", data_dir=tmp_path, cache_dir=tmp_path / "cache")
+    assert first.digest == again.digest == load_texts("BANKING77", data_dir=REAL).digest
+    with pytest.raises(InputError, match="hash"):
+        load_texts("BANKING77", data_dir=tmp_path, cache_dir=tmp_path / "other")
+    assert not any((tmp_path / "other").rglob("*.csv"))
 
 
 def test_a_set_that_is_nowhere_says_where_to_put_its_files(tmp_path: Path) -> None:

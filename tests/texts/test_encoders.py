@@ -15,7 +15,7 @@ pytest.importorskip("sentence_transformers")
 
 from gcl_hard.errors import InputError
 from gcl_hard.texts.encoders import SentenceEncoder, TextInputs
-from tests.texts.conftest import WORDS, saved_encoder
+from tests.texts.saved import WORDS, saved_encoder
 
 TEXTS = [" ".join(WORDS[k : k + 1 + 5 * k % 13]) for k in range(len(WORDS))]
 KINDS = {
@@ -71,8 +71,8 @@ def test_gradients_are_those_of_the_whole_model(tmp_path: Path, kind: str, numbe
     assert not any(p.requires_grad for layer in encoder.lower for p in layer.parameters())
 
 
-def test_a_whole_model_is_trained_with_its_embeddings(bert: str) -> None:
-    encoder = SentenceEncoder(bert)
+def test_a_whole_model_is_trained_with_its_embeddings(encoder_folder: str) -> None:
+    encoder = SentenceEncoder(encoder_folder)
     assert {id(p) for p in encoder.parameters()} == {id(p) for p in encoder.model.parameters()}
     embeddings(encoder, TextInputs(encoder, TEXTS)).sum().backward()
     (words,) = (p for n, p in encoder.model.named_parameters() if "word_embeddings" in n)
@@ -80,8 +80,8 @@ def test_a_whole_model_is_trained_with_its_embeddings(bert: str) -> None:
     assert words.grad.abs().sum() > 0
 
 
-def test_dropout_makes_two_views_and_none_below_the_trained_layers(bert: str) -> None:
-    encoder = SentenceEncoder(bert, 1).train()
+def test_dropout_makes_two_views_and_none_below_the_trained_layers(encoder_folder: str) -> None:
+    encoder = SentenceEncoder(encoder_folder, 1).train()
     kept = TextInputs(encoder, TEXTS, dtype=torch.float32)
     anew = TextInputs(encoder, TEXTS, cache_limit=0)
     assert not embeddings(encoder, kept).equal(embeddings(encoder, kept))
@@ -100,8 +100,8 @@ def test_dropout_makes_two_views_and_none_below_the_trained_layers(bert: str) ->
     torch.testing.assert_close(embeddings(encoder, anew), embeddings(encoder, anew))
 
 
-def test_padding_and_parts_change_nothing(bert: str) -> None:
-    encoder = SentenceEncoder(bert, 2).eval()
+def test_padding_and_parts_change_nothing(encoder_folder: str) -> None:
+    encoder = SentenceEncoder(encoder_folder, 2).eval()
     with torch.no_grad():
         whole = embeddings(encoder, TextInputs(encoder, TEXTS, parts=1))
         for parts in (2, 3, 8):
@@ -109,16 +109,16 @@ def test_padding_and_parts_change_nothing(bert: str) -> None:
             torch.testing.assert_close(part, whole, rtol=0, atol=1e-5)
 
 
-def test_kept_states_take_as_many_bytes_as_tokens_need(bert: str) -> None:
-    encoder = SentenceEncoder(bert, 1)
+def test_kept_states_take_as_many_bytes_as_tokens_need(encoder_folder: str) -> None:
+    encoder = SentenceEncoder(encoder_folder, 1)
     tokens = sum(len(ids) for ids in encoder.model.tokenizer(TEXTS)["input_ids"])
     size = tokens * 32 * 2 / 2**30
     assert not TextInputs(encoder, TEXTS, cache_limit=size * 1.01).note
     assert TextInputs(encoder, TEXTS, cache_limit=size * 0.99).note
 
 
-def test_states_beyond_half_precision_are_computed_anew(bert: str) -> None:
-    encoder = SentenceEncoder(bert, 1).eval()
+def test_states_beyond_half_precision_are_computed_anew(encoder_folder: str) -> None:
+    encoder = SentenceEncoder(encoder_folder, 1).eval()
     (norm,) = (
         m for n, m in encoder.lower[-1].named_modules() if n == "output.LayerNorm"
     )  # fmt: skip
@@ -129,8 +129,8 @@ def test_states_beyond_half_precision_are_computed_anew(bert: str) -> None:
         assert embeddings(encoder, inputs).isfinite().all()
 
 
-def test_the_state_is_what_is_trained_and_copies_are_apart(bert: str) -> None:
-    encoder = SentenceEncoder(bert, 1)
+def test_the_state_is_what_is_trained_and_copies_are_apart(encoder_folder: str) -> None:
+    encoder = SentenceEncoder(encoder_folder, 1)
     other = copy.deepcopy(encoder)
     assert sum(t.numel() for t in encoder.state_dict().values()) < sum(
         p.numel() for p in encoder.model.parameters()
@@ -147,16 +147,18 @@ def test_the_state_is_what_is_trained_and_copies_are_apart(bert: str) -> None:
     assert {p.dtype for p in half.model.parameters()} == {torch.float64}
 
 
-def test_prompts_of_the_model_are_kept(bert: str, tmp_path: Path) -> None:
+def test_prompts_of_the_model_are_kept(encoder_folder: str, tmp_path: Path) -> None:
     from sentence_transformers import SentenceTransformer
 
-    model = SentenceTransformer(bert, device="cpu")
+    model = SentenceTransformer(encoder_folder, device="cpu")
     model.prompts, model.default_prompt_name = {"ask": "how do i "}, "ask"
     model[1].include_prompt = False
     model.save(str(tmp_path))
     encoder = SentenceEncoder(str(tmp_path), 1).eval()
     expected = encoder.model.encode(TEXTS, convert_to_tensor=True)
-    assert not expected.allclose(SentenceEncoder(bert).model.encode(TEXTS, convert_to_tensor=True))
+    assert not expected.allclose(
+        SentenceEncoder(encoder_folder).model.encode(TEXTS, convert_to_tensor=True)
+    )
     with torch.no_grad():
         found = embeddings(encoder, TextInputs(encoder, TEXTS, dtype=torch.float32))
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
@@ -164,7 +166,7 @@ def test_prompts_of_the_model_are_kept(bert: str, tmp_path: Path) -> None:
 
 def test_models_without_layers_are_trained_whole(tmp_path: Path) -> None:
     from sentence_transformers import SentenceTransformer
-    from sentence_transformers.models import StaticEmbedding
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
     from tokenizers import Tokenizer, models, pre_tokenizers
 
     tokenizer = Tokenizer(
@@ -199,21 +201,21 @@ def test_layers_that_do_not_follow_each_other_are_refused(
     SentenceEncoder(folder)
 
 
-def test_what_cannot_be_loaded_is_said(bert: str, tmp_path: Path) -> None:
+def test_what_cannot_be_loaded_is_said(encoder_folder: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="3 layers"):
-        SentenceEncoder(bert, 4)
+        SentenceEncoder(encoder_folder, 4)
     with pytest.raises(InputError, match="sentence-transformers cannot load"):
         SentenceEncoder(str(tmp_path / "nothing"))
     bare = tmp_path / "bare"
-    encoder = SentenceEncoder(bert)
+    encoder = SentenceEncoder(encoder_folder)
     encoder.model[0].auto_model.save_pretrained(bare)
     with pytest.raises(InputError, match="tokenizer"):
         SentenceEncoder(str(bare))
 
 
 @pytest.mark.slow
-def test_minilm_gives_what_sentence_transformers_does(minilm: str) -> None:
-    encoder = SentenceEncoder(minilm, 2).eval()
+def test_minilm_gives_what_sentence_transformers_does(minilm_folder: Path) -> None:
+    encoder = SentenceEncoder(str(minilm_folder), 2).eval()
     expected = encoder.model.encode(TEXTS, convert_to_tensor=True)
     for dtype, tolerance in ((torch.float32, 1e-5), (torch.float16, 1e-3)):
         inputs = TextInputs(encoder, TEXTS, dtype=dtype)
