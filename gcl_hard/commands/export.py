@@ -60,13 +60,13 @@ def export(
     """Write an encoder for programs that have neither this package nor, of ONNX, PyTorch.
 
     A program has an input ``images`` uint8 [B, 3, S, S], of the size that ``side`` in the file
-    says, which it resizes and normalises itself, and the output ``embeddings`` [B, d]; or of graphs
-    the inputs ``x`` [N, F], ``edge_index`` [2, E], ``ptr`` [G + 1], the first node of each graph
-    and N, and where the encoder reads edge features ``edge_attr`` [E, K], and the outputs ``nodes``
-    [N, d] and ``graphs`` [G, d]. Atoms and bonds of molecules are int64 codes. It computes in the
-    precision of the weights, float32, also where training was in a half one. It is run on data made
-    at random, of 1 graph or image and of 5, and refused if an embedding differs from the encoder's
-    by more than 1e-4 of the largest.
+    says, which it resizes and normalises itself, and the output ``embeddings`` [B, d]; of vectors
+    ``x`` [n, d] and ``embeddings``; or of graphs the inputs ``x`` [N, F], ``edge_index`` [2, E],
+    ``ptr`` [G + 1], the first node of each graph and N, and where the encoder reads edge features
+    ``edge_attr`` [E, K], and the outputs ``nodes`` [N, d] and ``graphs`` [G, d]. Atoms and bonds of
+    molecules are int64 codes. It computes in the precision of the weights, float32, also where
+    training was in a half one. It is run on data made at random, of 1 graph or image and of 5, and
+    refused if an embedding differs from the encoder's by more than 1e-4 of the largest.
 
     Args:
         model: NAME.pt or NAME.safetensors, as of :func:`gcl_hard.embed`; or an encoder itself.

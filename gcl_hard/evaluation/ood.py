@@ -188,7 +188,8 @@ def open_set(
         >>> metric("auroc_knn").score(*open_set(z, y, split)[:2])
         100.0
     """
-    rows, classes = as_array("z", z), check_classes("y", y)
+    rows = as_array("z", z)
+    classes = check_classes("y", y, len(rows))
     parts = [
         check_indices(f"{name} of a split", ids, len(rows)) for name, ids in split._asdict().items()
     ]

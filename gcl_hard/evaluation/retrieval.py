@@ -131,7 +131,7 @@ def retrieve(z: ArrayLike, y: ArrayLike, *, ks: Sequence[int] = KS) -> Retrieval
 
 def _units(x: NDArray[Any]) -> torch.Tensor:
     rows = x.astype(np.float64)
-    norms = np.sqrt(np.einsum("nd,nd->n", rows, rows))[:, None]
+    norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, None]
     rows /= np.where(norms == 0, 1, norms)
     return torch.from_numpy(rows)
 
@@ -166,7 +166,7 @@ def _nearest(cosines: torch.Tensor, depth: int) -> tuple[Indices, Indices, Float
     run = max(1, n // (4 * depth))
     maxima = cosines.unfold(1, run, run).amax(2).numpy()
     place = maxima.shape[1] - depth
-    least = np.partition(maxima, place, axis=1)[:, place] - 10.0**-TIE
+    least = np.partition(maxima, place, axis=1)[:, place] - 2 * 10.0**-TIE
     near = np.flatnonzero(cosines.numpy() >= least[:, None])
     row, column = np.divmod(near, n)
     cosine = cosines.numpy().ravel()[near].round(TIE)

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from gcl_hard.errors import DivergenceError, InputError, calling_own
 from gcl_hard.evaluation.folds import ThreeWaySplit, stopping_holdout
 from gcl_hard.evaluation.metrics import score_of_logits
+from gcl_hard.evaluation.ood import NEIGHBOURS
 from gcl_hard.evaluation.retrieval import KS, retrieve
 from gcl_hard.evaluation.splits import class_draws, known_draws, random_splits
 from gcl_hard.experiments import hardware
@@ -33,6 +34,7 @@ from gcl_hard.experiments.protocols import (
     BESIDE,
     LINEAR,
     METRIC,
+    OOD,
     SPLIT,
     UNSEEN,
     ProtocolScore,
@@ -61,6 +63,12 @@ from gcl_hard.vectors.settings import (
     ItemConfig,
 )
 
+LEAST = {
+    (UNSEEN, "valid"): max(KS) + 1,
+    (UNSEEN, "test"): max(KS) + 1,
+    (OOD, "train"): NEIGHBOURS + 1,
+}
+"""The fewest items of parts, for R@k and for the neighbours of detectors."""
 EMBEDDED = 4096
 """Items that are embedded at a time."""
 TRIED = 8
@@ -191,6 +199,15 @@ class ItemExperiment(Experiment[Any, Any]):
                     f"{config.dataset}: the training part of split {k} has {len(split.train)} "
                     f"{data.item}s of one class alone"
                 )
+            for name, ids in split._asdict().items():
+                least = LEAST.get((config.protocol, name), 1)
+                _, counts = np.unique(data.y[ids], return_counts=True)
+                if len(ids) < least or (config.protocol == UNSEEN and counts.max() < 2):
+                    raise InputError(
+                        f"{config.dataset}: the {name} part of split {k} has {len(ids)} "
+                        f"{data.item}s of {len(counts)} classes, and {config.protocol} needs "
+                        f"{max(2, least)} or more, some of the same class"
+                    )
         if own_part(getattr(config, "encoder", ""), context.parts) is not None:
             ids = splits[0].train[:TRIED]
             call = f"the encoder {config.encoder} fails on {len(ids)} {data.item}s"
