@@ -194,6 +194,7 @@ LOWER = {
         "augment", "batching", "datasets", "decoding", "files", "folders", "models",
     },
     "vectors": {"data", "files", "models", "views"},
+    "texts": {"data", "encoders", "files", "loss", "tfidf"},
 }  # fmt: skip
 """Data and models of each domain, which a training loop of one's own uses."""
 

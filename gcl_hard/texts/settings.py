@@ -79,7 +79,9 @@ class TextConfig(ItemConfig, TextHead):
         "BANKING77"
     )
     epochs: Annotated[int | None, _by_encoder(EPOCHS, 5, 50, EPOCHS.help)] = None  # type: ignore[assignment]  # it is resolved
-    lr: Annotated[float | None, _by_encoder(LR, 5e-5, 1e-3, LR.help)] = None  # type: ignore[assignment]  # likewise
+    lr: Annotated[float | None, _by_encoder(
+        replace(LR, space=(1e-6, 1e-2, "log")), 5e-5, 1e-3, LR.help
+    )] = None  # type: ignore[assignment]  # fmt: skip
     batch_size: Annotated[
         int | None, _by_encoder(BATCH_SIZE, 64, 256, "texts in a batch")
     ] = None  # type: ignore[assignment]  # fmt: skip
