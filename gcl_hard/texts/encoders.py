@@ -262,7 +262,7 @@ class TextInputs:
         texts: the texts, n.
         cache_limit: gigabytes (2³⁰ bytes) ≥ 0 for the inputs of the trained layers; where they need
             more, every batch computes them anew.
-        dtype: of what is kept: half precision unless a value is beyond its range.
+        dtype: of what is kept; a value beyond its range has all of it computed anew.
         parts: parts of a batch at most, each padded to its own longest text.
 
     Attributes:

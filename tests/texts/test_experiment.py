@@ -25,7 +25,7 @@ from gcl_hard.texts.settings import TextConfig
 from gcl_hard.texts.tfidf import TfidfInputs
 from gcl_hard.vectors.items import splits_of
 from tests.experiments.made import context
-from tests.texts.saved import WORDS
+from tests.texts.saved import WORDS, saved_encoder
 
 TOPICS, EACH = 12, 10
 ONCE: dict[str, Any] = {
@@ -148,6 +148,14 @@ def test_a_sentence_encoder_learns_and_its_lower_layers_stay(
     }  # fmt: skip
     assert any("layer.2." in name for name in moved)
     assert any("layer.0." in name for name in moved) == (layers == 0)
+
+
+def test_a_model_without_dropout_is_warned_of(tmp_path: Path) -> None:
+    pytest.importorskip("sentence_transformers")
+    still = saved_encoder(tmp_path, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    config = TextConfig("topics", "scl", encoder=still, epochs=1, splits=1)
+    with pytest.warns(UserWarning, match="no dropout"):
+        ran(config, topics(), tmp_path)
 
 
 def test_raw_is_what_the_encoder_gives(encoder_folder: str, tmp_path: Path) -> None:
