@@ -86,6 +86,12 @@ class VectorExperiment(ItemExperiment):
             )
         return data
 
+    def file_facts(self, data: Any) -> dict[str, Any]:
+        """The width and the columns of the vectors."""
+        if not isinstance(data, VectorSet):
+            return super().file_facts(data)
+        return {"n_features": data.n_features, "columns": list(data.columns)}
+
     def inputs(
         self, config: VectorConfig, data: VectorSet, train: NDArray[np.int64], context: RunContext
     ) -> VectorInputs:
@@ -96,7 +102,7 @@ class VectorExperiment(ItemExperiment):
         self, config: VectorConfig, data: VectorSet, inputs: VectorInputs
     ) -> dict[str, Any]:
         """The width and the columns of the vectors."""
-        return {"n_features": data.n_features, "columns": list(data.columns)}
+        return self.file_facts(data)
 
     def fit_encoder(self, encoder: nn.Module, inputs: VectorInputs) -> None:
         """Fit the scaling."""

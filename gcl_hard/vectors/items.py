@@ -28,7 +28,6 @@ from gcl_hard.experiments.experiment import (
     check_finite,
     refuse_together,
     seeded_weights,
-    silent,
 )
 from gcl_hard.experiments.protocols import (
     BESIDE,
@@ -194,19 +193,16 @@ class ItemExperiment(Experiment[Any, Any]):
             )
         splits = splits_of(config, data)
         for k, split in enumerate(splits):
-            if len(np.unique(data.y[split.train])) < 2:
-                raise InputError(
-                    f"{config.dataset}: the training part of split {k} has {len(split.train)} "
-                    f"{data.item}s of one class alone"
-                )
             for name, ids in split._asdict().items():
+                kinds, counts = np.unique(data.y[ids], return_counts=True)
                 least = LEAST.get((config.protocol, name), 1)
-                _, counts = np.unique(data.y[ids], return_counts=True)
-                if len(ids) < least or (config.protocol == UNSEEN and counts.max() < 2):
+                one_class = name == "train" and len(kinds) < 2
+                all_alone = config.protocol == UNSEEN and counts.max(initial=0) < 2
+                if len(ids) < least or one_class or all_alone:
                     raise InputError(
                         f"{config.dataset}: the {name} part of split {k} has {len(ids)} "
-                        f"{data.item}s of {len(counts)} classes, and {config.protocol} needs "
-                        f"{max(2, least)} or more, some of the same class"
+                        f"{data.item}s of {len(kinds)} classes, and {config.protocol} needs "
+                        f"{least} or more, of two classes{', two of one' * all_alone}"
                     )
         if own_part(getattr(config, "encoder", ""), context.parts) is not None:
             ids = splits[0].train[:TRIED]
@@ -236,14 +232,6 @@ class ItemExperiment(Experiment[Any, Any]):
             return encoders.train() if config.encoders else encoders.untrained()
         except DivergenceError as error:
             return TrainedRun(run, error=error)
-
-    def fit(
-        self, config: ItemConfig, data: LabelledItems, context: RunContext, seed: int
-    ) -> ItemModel:
-        """A model trained on the first split."""
-        hardware.use_threads(context.threads, math.inf, 1, context.cores)
-        run, context = Run(config, seed), context.without_checkpoints()
-        return _Encoders(self, run, data, context, silent).train_encoder(0)[0]
 
     def score(self, trained: TrainedRun, data: LabelledItems, context: RunContext) -> Scored:
         """Predictions for the test items of each split."""

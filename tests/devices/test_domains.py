@@ -12,6 +12,8 @@ import torch
 from torch import nn
 
 from gcl_hard import fit
+from gcl_hard.experiments.experiment import silent
+from gcl_hard.experiments.run import Run
 from gcl_hard.graphs import TwoView
 from gcl_hard.images import ImageContrast, Split, ViewPairs, ViewRecipe, Views
 from gcl_hard.links.data import LinkSet
@@ -122,13 +124,14 @@ def test_a_step_of_molecules() -> None:
     }  # fmt: skip
 
 
-def test_a_step_of_vectors_waits_for_nothing() -> None:
+def test_a_step_of_vectors_waits_for_nothing(tmp_path: Path) -> None:
     vectors = blobs()
     config = VectorConfig("blobs", "hscl", hidden=4, noise=0.1, batch_size=20, splits=1)
 
     def run(epochs: int) -> None:
-        where = replace(context(Path()), device=GPU)
-        VectorExperiment().fit(replace(config, epochs=epochs), vectors, where, seed=0)
+        where = replace(context(tmp_path).without_checkpoints(), device=GPU)
+        trained = Run(replace(config, epochs=epochs), 0)
+        assert len([*VectorExperiment().train([trained], vectors, where, silent)]) == 1
 
     asked = more(run)
     assert asked.count("wait") == 2, asked.tally("wait")  # the losses of each epoch

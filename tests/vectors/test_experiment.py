@@ -18,7 +18,7 @@ from torch import Tensor, nn
 import gcl_hard
 from gcl_hard import InputError, bench, evaluate, load_encoder, tune
 from gcl_hard.evaluation import random_splits
-from gcl_hard.vectors import VectorSet
+from gcl_hard.vectors import VectorHead, VectorSet
 from gcl_hard.vectors.items import splits_of
 from gcl_hard.vectors.settings import VectorConfig
 from tests.said import says
@@ -192,6 +192,15 @@ def test_a_saved_encoder_embeds_new_rows_as_the_run_did(
     for wrong in (new.drop(columns="c1"), new.rename(columns={"c1": "d"}), vectors.x[:, :2]):
         with pytest.raises(InputError):
             gcl_hard.embed(encoder, wrong)
+
+
+def test_a_module_by_itself_embeds_and_is_exported(tmp_path: Path) -> None:
+    vectors, head = blobs(), VectorHead(6, dim=3)
+    z = gcl_hard.embed(head, vectors)
+    np.testing.assert_allclose(z.values, head(torch.from_numpy(vectors.x)).detach(), atol=1e-6)
+    gcl_hard.export(head, tmp_path / "e.pt2", like=vectors)
+    program = torch.export.load(tmp_path / "e.pt2").module()
+    np.testing.assert_allclose(program(x=torch.from_numpy(vectors.x)).detach(), z.values, atol=1e-5)
 
 
 def test_a_search_and_a_choice_are_made_on_validation_items(folder: Path) -> None:
