@@ -144,7 +144,8 @@ def test_all_is_every_extra_but_those_apart_and_dev_has_it() -> None:
 @pytest.mark.parametrize("script", ALONE)
 def test_an_extra_is_enough_for_what_it_is_for(script: str, tmp_path: Path) -> None:
     """In a process that finds PyTorch, NumPy and what the extra brings, and nothing else."""
-    packages, work = tmp_path / "packages", tmp_path / "work"
+    # dill, of datasets, takes modules outside of a folder of this name for the user's own
+    packages, work = tmp_path / "site-packages", tmp_path / "work"
     packages.mkdir()
     work.mkdir()
     linked(installed_beside(ALONE[script]), packages)

@@ -19,7 +19,9 @@ HEAVY = CLUSTER | {
     "torch_geometric", "sklearn", "lightning_fabric", "optuna", "matplotlib", "pandas", "seaborn",
     "jinja2",
 }  # fmt: skip
-HEAVIER_THAN_TORCH = HEAVY | {"torchvision", "kornia", "scipy", "lightning", "rich"}
+HEAVIER_THAN_TORCH = HEAVY | {
+    "torchvision", "kornia", "scipy", "lightning", "rich", "sentence_transformers", "transformers",
+}  # fmt: skip
 
 THEORY = {
     "gcl_hard.theory.assumptions", "gcl_hard.theory.comparison",

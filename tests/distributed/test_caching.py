@@ -11,6 +11,7 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_
 from torch.nn.parallel import DistributedDataParallel
 
 from gcl_hard import InputError, cached_backward, contrastive_loss
+from gcl_hard.losses.caching import cached_loss
 from tests.distributed import run_processes
 from tests.said import says
 
@@ -69,10 +70,15 @@ def worker(rank: int, folder: str) -> None:
     for step in range(STEPS):
         views, y = items(step, rank)
         wrapped.zero_grad()
-        value = cached_backward(
+        cached = cached_loss if step else cached_backward
+        value = cached(
             wrapped, parts_of(views, SIZES[rank]), lambda *z, y=y: model.loss(z, labels=y)
         )
-        outputs.append((value, [parameter.grad.clone() for parameter in model.parameters()]))
+        if step:
+            value.backward()
+        outputs.append(
+            (value.detach(), [parameter.grad.clone() for parameter in model.parameters()])
+        )
     try:
         cached_backward(wrapped, [torch.ones(1)] * (3 - rank), lambda z: z.sum())
         message = "nothing"

@@ -338,7 +338,6 @@ def trained(
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("size", [None, 3])
 @pytest.mark.parametrize(
     ("method", "data", "sampler"),
@@ -370,7 +369,6 @@ def test_it_trains_and_is_loaded_again(  # noqa: PLR0917
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("default")
 def test_the_trainer_takes_the_steps_of_their_loss(bert_folder: Path, tmp_path: Path) -> None:
     weights = []
     for make in (
