@@ -151,6 +151,12 @@ class ItemExperiment(Experiment[Any, Any]):
 
     def combined(self, configs: Sequence[ItemConfig]) -> Sequence[ItemConfig]:
         """Without the most frequent class where classes are not what is scored."""
+        protocols = [*dict.fromkeys(config.protocol for config in configs)]
+        if len(protocols) > 1:
+            raise InputError(
+                f"{' and '.join(protocols)} are scored by different metrics: give each protocol a "
+                f"command of its own"
+            )
         some = [c for c in configs if c.method != MAJORITY or c.protocol == SPLIT]
         return some or configs
 

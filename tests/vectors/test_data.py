@@ -120,6 +120,7 @@ def test_content_says_the_domain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         (["--dataset=blobs.npz", "--split=given"], ("blobs", "split")),
         (["--dataset=blobs.npz", "--label=y"], ("blobs", "--label")),
         (["--dataset=wine", "--split=given", "--splits=3"], (3, "splits")),
+        (["--dataset=wine", "--protocol=split,unseen"], ("split", "unseen")),
         (["--dataset=wine", "--encoder=cnn", "--method=ucl"], ("mlp", "cnn")),
         (["--dataset=absent", "--domain=vectors"], ("absent", "absent.npz")),
     ],
