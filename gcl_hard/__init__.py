@@ -22,7 +22,7 @@ _named, __dir__, __all__ = lazy(__name__, __file__, {
 })  # fmt: skip
 _PACKAGES = (
     "evaluation", "experiments", "functional", "graphs", "images", "links", "losses", "molecules",
-    "nodes", "theory", "training", "tuning",
+    "nodes", "texts", "theory", "training", "tuning", "vectors",
 )  # fmt: skip
 
 

@@ -16,11 +16,11 @@ ROOT = Path(__file__).parents[1]
 MODULES = sorted((ROOT / "gcl_hard").rglob("*.py"))
 ORDER = (
     "core", "functional", "losses", "evaluation", "theory", "files", "training", "models",
-    "experiments", "graphs", "nodes", "links", "molecules", "images", "texts", "testing", "tuning",
-    "reports", "commands",
+    "experiments", "graphs", "nodes", "links", "molecules", "images", "vectors", "texts",
+    "testing", "tuning", "reports", "commands",
 )  # fmt: skip
 """The rooms from below: each imports those under it, but for what :data:`APART` keeps apart."""
-DOMAINS = {"graphs", "nodes", "links", "molecules", "images", "texts"}
+DOMAINS = {"graphs", "nodes", "links", "molecules", "images", "vectors", "texts"}
 APART: dict[str, set[str]] = {
     "functional": {*ORDER} - {"core"},
     "losses": {*ORDER} - {"core", "functional"},
@@ -32,7 +32,8 @@ APART: dict[str, set[str]] = {
     "links": DOMAINS - {"graphs"},
     "molecules": DOMAINS - {"graphs"},
     "images": DOMAINS,
-    "texts": DOMAINS,
+    "vectors": DOMAINS,
+    "texts": DOMAINS - {"vectors"},
     "tuning": DOMAINS,
     "reports": DOMAINS,
 }
@@ -192,6 +193,8 @@ LOWER = {
     "images": {
         "augment", "batching", "datasets", "decoding", "files", "folders", "models",
     },
+    "vectors": {"data", "files", "models", "views"},
+    "texts": {"data", "encoders", "files", "loss", "tfidf"},
 }  # fmt: skip
 """Data and models of each domain, which a training loop of one's own uses."""
 

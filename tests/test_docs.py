@@ -241,11 +241,22 @@ def test_names_of_the_package_that_pages_name_exist() -> None:
 
 def test_every_public_name_stands_in_the_api_pages() -> None:
     import gcl_hard
-    from gcl_hard import evaluation, graphs, images, links, molecules, nodes, texts, tuning
+    from gcl_hard import (
+        evaluation,
+        graphs,
+        images,
+        links,
+        molecules,
+        nodes,
+        texts,
+        tuning,
+        vectors,
+    )
 
     shown = documented()
-    constants = {"C_GRID", "K_GRID", "check_labels"}
-    for module in (gcl_hard, graphs, nodes, links, molecules, images, texts, evaluation, tuning):
+    constants = {"C_GRID", "K_GRID", "SHRINKAGES", "check_labels"}
+    domains = (graphs, nodes, links, molecules, images, vectors, texts)
+    for module in (gcl_hard, *domains, evaluation, tuning):
         names = {f"{module.__name__}.{name}" for name in set(module.__all__) - constants}
         assert names <= shown, sorted(names - shown)
 

@@ -61,7 +61,7 @@ def embed(  # type: ignore[misc]
     force: bool = False,
     progress: bool = True,
 ) -> Embeddings | Path:
-    """Embeddings of graphs, their nodes, nodes of one graph, molecules or images, with their names.
+    """Embeddings of graphs, nodes of a graph, molecules, images, vectors or texts.
 
     Rows come in the order of the data. With ``output`` they are written to a file batch by batch,
     so that memory holds a batch, and a call that was stopped goes on where it was.
@@ -74,7 +74,9 @@ def embed(  # type: ignore[misc]
             graph, or a table (CSV, Parquet, DataFrame) beside ``edges``; molecules: a CSV file, a
             known set, or :class:`gcl_hard.molecules.Molecules`;
             images: a folder, all of which is read, a set, a :class:`gcl_hard.images.Split`, or
-            uint8 [n, 3, S, S].
+            uint8 [n, 3, S, S]; vectors: a set or a table by its name or path, a DataFrame, a
+            :class:`gcl_hard.vectors.VectorSet`, or an array [n, d]; texts: likewise, a
+            :class:`gcl_hard.texts.TextSet`, or a list of texts.
         output: NAME.npz, NAME.parquet (extra ``parquet``) or NAME.csv; None to keep them in memory.
         level: ``"nodes"`` for all nodes of graphs, which get a second column ``node``, or all atoms
             of molecules.

@@ -43,11 +43,21 @@ if TYPE_CHECKING:
     from gcl_hard.links import LinkSet
     from gcl_hard.nodes import NodeSet
     from gcl_hard.reports.frame import Results
+    from gcl_hard.texts import TextSet
+    from gcl_hard.vectors import VectorSet
 
 
 def evaluate(
     encoder: EncoderMaker | str | Sequence[EncoderMaker | str],
-    graphs: str | Path | GraphSet | NodeSet | LinkSet | ImageSet | Iterable[Any],
+    graphs: str
+    | Path
+    | GraphSet
+    | NodeSet
+    | LinkSet
+    | ImageSet
+    | VectorSet
+    | TextSet
+    | Iterable[Any],
     method: str | Sequence[str] = "hscl",
     *,
     protocol: str | Sequence[str] | None = None,
@@ -86,7 +96,7 @@ def evaluate(
             bring your own); of images called as ``encoder()``; of links as ``bench --encoder``
             says. Or a name, such as ``"gin"``, ``"sage"``, ``"resnet18"`` or ``"module:Name"``; or
             several of these, which are compared in one table.
-        graphs: a set of graphs, of nodes, links or images; graphs that
+        graphs: a set of graphs, of nodes, links, images, vectors or texts; graphs that
             :meth:`GraphSet.from_graphs` takes; name or path of a set that ``bench`` takes, of
             molecules too; or ``"module:name"`` of graphs or of a function that returns some.
         method: one or several of ``METHODS``.

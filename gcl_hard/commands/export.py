@@ -60,19 +60,20 @@ def export(
     """Write an encoder for programs that have neither this package nor, of ONNX, PyTorch.
 
     A program has an input ``images`` uint8 [B, 3, S, S], of the size that ``side`` in the file
-    says, which it resizes and normalises itself, and the output ``embeddings`` [B, d]; or of graphs
-    the inputs ``x`` [N, F], ``edge_index`` [2, E], ``ptr`` [G + 1], the first node of each graph
-    and N, and where the encoder reads edge features ``edge_attr`` [E, K], and the outputs ``nodes``
-    [N, d] and ``graphs`` [G, d]. Atoms and bonds of molecules are int64 codes. It computes in the
-    precision of the weights, float32, also where training was in a half one. It is run on data made
-    at random, of 1 graph or image and of 5, and refused if an embedding differs from the encoder's
-    by more than 1e-4 of the largest.
+    says, which it resizes and normalises itself, and the output ``embeddings`` [B, d]; of vectors
+    ``x`` [n, d] and ``embeddings``; or of graphs the inputs ``x`` [N, F], ``edge_index`` [2, E],
+    ``ptr`` [G + 1], the first node of each graph and N, and where the encoder reads edge features
+    ``edge_attr`` [E, K], and the outputs ``nodes`` [N, d] and ``graphs`` [G, d]. Atoms and bonds of
+    molecules are int64 codes. It computes in the precision of the weights, float32, also where
+    training was in a half one. It is run on data made at random, of 1 graph or image and of 5, and
+    refused if an embedding differs from the encoder's by more than 1e-4 of the largest.
 
     Args:
         model: NAME.pt or NAME.safetensors, as of :func:`gcl_hard.embed`; or an encoder itself.
         output: NAME.onnx (extra ``onnx``), NAME.pt2 for ``torch.export.load``, or
             NAME.safetensors, the weights with the settings that make the encoder, which
-            :func:`gcl_hard.load_encoder` and :func:`gcl_hard.embed` read as they read NAME.pt.
+            :func:`gcl_hard.load_encoder` and :func:`gcl_hard.embed` read as they read NAME.pt; or a
+            folder, a name without suffix, of encoders of texts, for sentence-transformers.
         like: of an encoder itself, data that it embeds: a :class:`gcl_hard.graphs.GraphSet`,
             :class:`gcl_hard.molecules.Molecules`, or the :class:`gcl_hard.images.Views` that it was
             trained with.
@@ -106,6 +107,10 @@ def export(
         _without_file(model, like) if isinstance(model, nn.Module)
         else model_of_file(Path(model), encoder, fold=fold, trust=trust)
     )  # fmt: skip
+    if not path.suffix:
+        experiment = runnable(CONFIGS[trained.domain])
+        experiment.write_folder(trained.encoder, path)
+        return Exported(path, trained.digest)
     about = {"gcl_hard": __version__, "domain": trained.domain, "model": trained.digest}
     if path.suffix == SAFETENSORS:
         if isinstance(model, nn.Module):
@@ -129,7 +134,7 @@ def export(
 
 def _check_suffix(path: Path) -> None:
     """Refuse a kind of file that is not written here, or whose library is missing."""
-    if path.suffix not in SUFFIXES:
+    if path.suffix and path.suffix not in SUFFIXES:
         raise InputError(f"encoders are exported to {', '.join(SUFFIXES)}, got {path}")
     if path.suffix == ".onnx":
         check_extra("onnx", f"writing {path.name}", "onnx", "onnxscript")

@@ -7,6 +7,12 @@ from gcl_hard.evaluation.folds import inner_holdout as inner_holdout
 from gcl_hard.evaluation.folds import majority_cross_validation as majority_cross_validation
 from gcl_hard.evaluation.folds import outer_folds as outer_folds
 from gcl_hard.evaluation.folds import scaffold_split as scaffold_split
+from gcl_hard.evaluation.ood import OpenSet as OpenSet
+from gcl_hard.evaluation.ood import energy_score as energy_score
+from gcl_hard.evaluation.ood import knn_score as knn_score
+from gcl_hard.evaluation.ood import lof_score as lof_score
+from gcl_hard.evaluation.ood import mahalanobis_score as mahalanobis_score
+from gcl_hard.evaluation.ood import open_set as open_set
 from gcl_hard.evaluation.probes import K_GRID as K_GRID
 from gcl_hard.evaluation.probes import ProbeRecipe as ProbeRecipe
 from gcl_hard.evaluation.probes import knn_cross_validation as knn_cross_validation
@@ -19,6 +25,8 @@ from gcl_hard.evaluation.ranking import adjusted_mean_rank_index as adjusted_mea
 from gcl_hard.evaluation.ranking import filtered_ranks as filtered_ranks
 from gcl_hard.evaluation.ranking import hits as hits
 from gcl_hard.evaluation.ranking import mean_reciprocal_rank as mean_reciprocal_rank
+from gcl_hard.evaluation.retrieval import Retrieval as Retrieval
+from gcl_hard.evaluation.retrieval import retrieve as retrieve
 from gcl_hard.evaluation.significance import Interval as Interval
 from gcl_hard.evaluation.significance import PairedTest as PairedTest
 from gcl_hard.evaluation.significance import average_ranks as average_ranks
@@ -31,8 +39,10 @@ from gcl_hard.evaluation.significance import crossed_test as crossed_test
 from gcl_hard.evaluation.significance import friedman as friedman
 from gcl_hard.evaluation.significance import holm as holm
 from gcl_hard.evaluation.significance import wilcoxon as wilcoxon
+from gcl_hard.evaluation.splits import class_draws as class_draws
 from gcl_hard.evaluation.splits import fold_splits as fold_splits
 from gcl_hard.evaluation.splits import given_splits as given_splits
+from gcl_hard.evaluation.splits import known_draws as known_draws
 from gcl_hard.evaluation.splits import probe_splits as probe_splits
 from gcl_hard.evaluation.splits import random_splits as random_splits
 from gcl_hard.evaluation.svm import C_GRID as C_GRID
@@ -40,3 +50,8 @@ from gcl_hard.evaluation.svm import kernel_cross_validation as kernel_cross_vali
 from gcl_hard.evaluation.svm import kernel_fold as kernel_fold
 from gcl_hard.evaluation.svm import svm_cross_validation as svm_cross_validation
 from gcl_hard.evaluation.svm import svm_fold as svm_fold
+from gcl_hard.evaluation.transforms import SHRINKAGES as SHRINKAGES
+from gcl_hard.evaluation.transforms import LinearMap as LinearMap
+from gcl_hard.evaluation.transforms import lda as lda
+from gcl_hard.evaluation.transforms import pca_whitening as pca_whitening
+from gcl_hard.evaluation.transforms import within_class_whitening as within_class_whitening

@@ -40,8 +40,9 @@ class Metric:
             standard error of a share.
         each: called with targets and predictions; returns the value of each item, whose mean is
             the score, float [n]; None if the score is no mean.
-        kind: kind of predictions: ``"classes"``, ``"scores"`` of a class, ``"numbers"`` or
-            ``"ranks"``; predictions of a kind suffice for all its metrics.
+        kind: kind of predictions: ``"classes"``, ``"scores"`` of a class, ``"numbers"``,
+            ``"ranks"``, ``"retrieval"`` or ``"ood"``; predictions of a kind suffice for all its
+            metrics.
         least: smallest value, None for no limit.
         most: largest value.
         mask: name of the mask of the test items that count; empty for all.
@@ -150,6 +151,61 @@ def _reciprocals(candidates: Any, ranks: Any) -> Any:
     return 100 * reciprocals(AnswerRanks(ranks, candidates)).numpy()
 
 
+def _recalls(targets: Any, predicted: Any, k: int) -> Any:
+    """Of each query, whether its rank is at most k, in percent."""
+    return 100.0 * (_pair(targets, predicted)[1][:, 0] <= k)
+
+
+def _precisions(targets: Any, predicted: Any) -> Any:
+    """AP@R of each query, in percent."""
+    return 100 * _pair(targets, predicted)[1][:, 1]
+
+
+def _mean(each: Callable[[Any, Any], Any], title: str) -> Metric:
+    """A metric that is the mean of the values of items."""
+    return Metric(
+        title, lambda targets, predicted: float(np.mean(each(targets, predicted))), each=each,
+        kind="retrieval", least=0.0, most=100.0,
+    )  # fmt: skip
+
+
+def _auroc(is_open: NDArray[Any], margins: NDArray[Any]) -> float:
+    return 100 * roc_auc(is_open, margins).mean
+
+
+def _fpr95(is_open: NDArray[Any], margins: NDArray[Any]) -> float:
+    if is_open.all() or not is_open.any():
+        return math.nan
+    threshold = np.quantile(margins[~is_open], 0.95, method="inverted_cdf")
+    return 100 * float(np.mean(margins[is_open] <= threshold))
+
+
+def _open_f1(targets: NDArray[Any], predicted: NDArray[Any]) -> float:
+    right = np.sum((targets == OPEN) & (predicted == OPEN))
+    either = np.sum(targets == OPEN) + np.sum(predicted == OPEN)
+    return 100 * float(2 * right / either) if either else math.nan
+
+
+def _detection(score: Callable[[Any, Any], float], column: int) -> Callable[[Any, Any], float]:
+    """A metric of how far a detector's scores are above its threshold."""
+
+    def of_columns(targets: Any, predicted: Any) -> float:
+        y, predictions = _pair(targets, predicted)
+        return score(y[:, 0] == OPEN, predictions[:, column])
+
+    return of_columns
+
+
+def _open_set(score: Callable[[Any, Any], float], column: int) -> Callable[[Any, Any], float]:
+    """A metric of the classes that a probe predicts for what a detector lets pass."""
+
+    def of_columns(targets: Any, predicted: Any) -> float:
+        y, predictions = _pair(targets, predicted)
+        return score(y[:, 0], np.where(predictions[:, column] > 0, OPEN, predictions[:, 0]))
+
+    return of_columns
+
+
 def _by_sklearn(name: str, **options: Any) -> Callable[[Any, Any], float]:
     """A score of scikit-learn, in percent."""
 
@@ -194,7 +250,14 @@ def _by_task(name: str, *, classes: bool) -> Callable[[Any, Any], float]:
 _CLASSES: dict[str, Any] = {"kind": "classes", "least": 0.0, "most": 100.0}
 _SCORES: dict[str, Any] = {"kind": "scores", "least": 0.0, "most": 100.0}
 _RANKS: dict[str, Any] = {"kind": "ranks", "least": 0.0, "most": 100.0}
+_OOD: dict[str, Any] = {"kind": "ood", "least": 0.0, "most": 100.0}
 _NUMBERS: dict[str, Any] = {"kind": "numbers", "unit": "", "digits": 3}
+
+OPEN = -1
+"""The class of items that are of no known class."""
+DETECTORS = {"knn": "kNN", "lof": "LOF", "mahalanobis": "Mahalanobis", "energy": "energy"}
+"""The detectors of such items, in the order of the columns of their predictions, and their titles.
+"""
 
 METRICS: dict[str, Metric] = {
     "accuracy": Metric("accuracy", _accuracy, share=True, each=_rights, **_CLASSES),
@@ -229,6 +292,22 @@ METRICS: dict[str, Metric] = {
     "amri": Metric(
         "AMRI", _rank_metric(adjusted_mean_rank_index), kind="ranks", unit="", digits=3, most=1.0
     ),
+    "map_at_r": _mean(_precisions, "MAP@R"),
+    **{f"recall_{k}": _mean(partial(_recalls, k=k), f"R@{k}") for k in (1, 2, 4, 8)},
+    **{
+        f"{name}_{detector}": Metric(
+            f"{title} ({label})", of_columns(score, column), higher=name != "fpr95", **_OOD
+        )
+        for column, (detector, label) in enumerate(DETECTORS.items(), start=1)
+        for name, title, of_columns, score in (
+            ("auroc", "AUROC", _detection, _auroc),
+            ("aupr", "AUPR", _detection, _by_task("average_precision_score", classes=True)),
+            ("fpr95", "FPR95", _detection, _fpr95),
+            ("open_accuracy", "accuracy with an open class", _open_set, _accuracy),
+            ("open_f1_macro", "macro-F1 with an open class", _open_set, _f1_macro),
+            ("open_f1", "F1 of the open class", _open_set, _open_f1),
+        )
+    },
 }  # fmt: skip
 """The metrics by name; :func:`register_metric` adds one."""
 

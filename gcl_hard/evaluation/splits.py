@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,12 +19,15 @@ from gcl_hard.evaluation.checks import (
     check_indices,
     check_numbers,
     check_share,
+    checked_shares,
 )
 from gcl_hard.evaluation.folds import ThreeWaySplit, outer_folds
-from gcl_hard.evaluation.metrics import metric
+from gcl_hard.evaluation.metrics import metric, predicted_by
 
 SHARES = (0.1, 0.1)
 """Shares of the training and the validation part of random splits."""
+CLASS_SHARES = (0.5, 0.15, 0.35)
+"""Shares of the classes to train on, to choose on and to test on."""
 PENALTIES = tuple(4.0**k for k in range(-5, 8))
 """Candidates for C, 2⁻¹⁰ to 2¹⁴."""
 SPARSE = 0.2
@@ -155,6 +158,94 @@ def fold_splits(
     return splits[:number]
 
 
+def class_draws(
+    y: ArrayLike, number: int, *, shares: Sequence[float] = CLASS_SHARES, least: int = 2
+) -> list[ThreeWaySplit]:
+    """Draws of classes for training, validation and testing, reproducible on any machine.
+
+    Draw k cuts the permutation of the classes from the seed k at the shares.
+
+    Args:
+        y: integers [n], classes; items of negative ones, which are not known, are in no part.
+        number: number of draws, at least 1.
+        shares: shares of the classes to train on, to choose on and to test on.
+        least: the fewest items of a part, k + 1 for R@k.
+
+    Returns:
+        The items of the classes of each part, with ascending ids.
+
+    Raises:
+        InputError: for invalid classes or shares, a part with fewer than two classes or fewer items
+            than ``least``.
+
+    Example:
+        >>> y = np.arange(12) // 2
+        >>> [y[part].tolist() for part in class_draws(y, 1, shares=(0.4, 0.3, 0.3))[0]]
+        [[2, 2, 3, 3], [4, 4, 5, 5], [0, 0, 1, 1]]
+    """
+    check_at_least("number", number, 1)
+    labels, shares = check_classes("y", y), checked_shares("shares", shares)
+    classes, splits = np.unique(labels[labels >= 0]), list[ThreeWaySplit]()
+    cuts = [round(shares[0] * len(classes)), round((shares[0] + shares[1]) * len(classes))]
+    if min(np.diff([0, *cuts, len(classes)])) < 2:
+        raise InputError(f"{len(classes)} classes split by {shares} leave a part fewer than two")
+    for k in range(number):
+        parts = np.split(np.random.default_rng(k).permutation(classes), cuts)
+        splits.append(ThreeWaySplit(*(np.flatnonzero(np.isin(labels, part)) for part in parts)))
+        if (smallest := min(map(len, splits[-1]))) < least:
+            raise InputError(
+                f"draw {k} of classes has a part of {smallest} items, fewer than {least}"
+            )
+    return splits
+
+
+def known_draws(y: ArrayLike, splits: Sequence[ThreeWaySplit], share: float) -> list[ThreeWaySplit]:
+    """Splits in which only some classes are known: items of others are to be tested on alone.
+
+    Draw k takes the first of the permutation from the seed k of the classes in the training part
+    of split k, so that with a larger share the same classes are known and more. Items of other
+    classes in the training and the validation part are left out.
+
+    Args:
+        y: integers [n], classes; items of negative ones are in no part.
+        splits: a split for each draw; an official one may be repeated.
+        share: share of the classes that are known, between 0 and 1.
+
+    Returns:
+        The splits; those classes are known that the training part has.
+
+    Raises:
+        InputError: for invalid classes, parts or shares, or a draw with fewer than two known
+            classes in a part, or without another one to test on.
+
+    Source: Shu, Xu and Liu, *DOC: Deep Open Classification of Text Documents*, 2017.
+
+    Example:
+        >>> y = [0, 1, 2, 3] * 3
+        >>> known_draws(y, [ThreeWaySplit(np.arange(4), np.arange(4, 8), np.arange(8, 12))], 0.5)
+        [ThreeWaySplit(train=array([0, 2]), valid=array([4, 6]), test=array([ 8,  9, 10, 11]))]
+    """
+    check_share("share", share, usual=0.5)
+    labels, draws = check_classes("y", y), list[ThreeWaySplit]()
+    for k, split in enumerate(splits):
+        train, valid, test = (
+            ids[labels[ids] >= 0]
+            for ids in (check_indices("a part of a split", part, len(labels)) for part in split)
+        )
+        order = np.random.default_rng(k).permutation(np.unique(labels[train]))
+        known = order[: round(share * len(order))]
+        train, valid = (ids[np.isin(labels[ids], known)] for ids in (train, valid))
+        is_known = np.isin(labels[test], known)
+        fewest = min(len(np.unique(labels[ids])) for ids in (train, valid, test[is_known]))
+        if fewest < 2 or is_known.all():
+            raise InputError(
+                f"draw {k}: {len(known)} of {len(order)} classes known leave a part fewer than two "
+                f"of them, or no other class to test on"
+            )
+        draws.append(ThreeWaySplit(train, valid, test))
+    return draws
+
+
 class ProbedSplit(NamedTuple):
     """Predictions of the probe of one split.
 
@@ -213,26 +304,67 @@ def probe_splits(
         >>> probed.validation, bool((probed.predicted == y).all())
         (100.0, True)
     """
-    chosen_metric, rows = metric(score), unit_rows(x)
+    rows = unit_rows(x)
     classes, penalties = check_classes("y", y, rows.shape[0]), check_grid("penalties", penalties)
     results: list[ProbedSplit] = []
-    for parts in splits:
-        train, valid = (
-            check_indices(f"{part} of a split", getattr(parts, part), len(classes))
-            for part in ("train", "valid")
-        )
-        split = parts._replace(train=train, valid=valid)
-        _check_classes(classes, split, score)
-        known, held_out = classes[split.train], classes[split.valid]
-        best, queries = None, rows[split.valid]
-        for penalty, predict in _regressions(_fitted(rows, split.train), known, penalties, score):
-            value = chosen_metric.score(held_out, predict(queries))
-            if best is None or value > best[0]:
-                best = value, penalty, predict
-        assert best is not None
-        value, penalty, predict = best
-        results.append(ProbedSplit(predict(rows), value, penalty))
+    for split in splits:
+        best = chosen_regression(rows, classes, split, score=score, penalties=penalties)
+        results.append(ProbedSplit(best.predict(rows, score), best.validation, best.chosen))
     return results
+
+
+class Regression(NamedTuple):
+    """A logistic regression.
+
+    Attributes:
+        weights: float64 [C, d], or [1, d] for two classes.
+        offsets: float64 [C] or [1].
+        classes: int64 [C].
+        chosen: its penalty.
+        validation: its score on the validation part.
+    """
+
+    weights: NDArray[Any]
+    offsets: NDArray[Any]
+    classes: NDArray[Any]
+    chosen: float
+    validation: float = math.nan
+
+    def logits(self, x: Any) -> NDArray[Any]:
+        """Logits of rows, [n, C]; of two classes they are opposite numbers."""
+        logits = x @ self.weights.T + self.offsets
+        return np.hstack([-logits, logits]) / 2 if logits.shape[1] == 1 else logits
+
+    def predict(self, x: Any, score: str = "accuracy") -> NDArray[Any]:
+        """Classes of rows, [n]; under ``"auc"`` decision values of the second class."""
+        logits = self.logits(x)
+        return predicted_by(logits, score) if score == "auc" else self.classes[logits.argmax(1)]
+
+
+def chosen_regression(
+    rows: Any, y: Indices, split: ThreeWaySplit, *, score: str, penalties: Sequence[float]
+) -> Regression:
+    """The regression on the training part with the best score on the validation part.
+
+    Args:
+        rows: as of :func:`unit_rows`; rows in neither part are not read.
+        y: int64 [n], classes.
+        split: the parts.
+        score: as for :func:`probe_splits`.
+        penalties: values of C in ascending order.
+    """
+    train, valid = (
+        check_indices(f"{part} of a split", getattr(split, part), len(y))
+        for part in ("train", "valid")
+    )
+    _check_classes(y, split._replace(train=train, valid=valid), score)
+    best, queries, measure = None, rows[valid], metric(score)
+    for regression in _regressions(_fitted(rows, train), y[train], penalties):
+        value = measure.score(y[valid], regression.predict(queries, score))
+        if best is None or value > best.validation:
+            best = regression._replace(validation=value)
+    assert best is not None
+    return best
 
 
 def unit_rows(x: Any) -> Any:
@@ -289,8 +421,8 @@ def _fitted(x: Any, train: Indices) -> _Fitted:
     return _Fitted(left[:, kept] * lengths[kept], right[kept].T)
 
 
-def _regressions(fitted: _Fitted, y: Indices, penalties: Sequence[float], score: str) -> Any:
-    """Each value of C, and a function from embeddings to predictions."""
+def _regressions(fitted: _Fitted, y: Indices, penalties: Sequence[float]) -> Iterator[Regression]:
+    """The regression of each value of C."""
     from sklearn.linear_model import LogisticRegression
 
     model = LogisticRegression(max_iter=MOST_STEPS, tol=1e-5, warm_start=True)
@@ -300,18 +432,7 @@ def _regressions(fitted: _Fitted, y: Indices, penalties: Sequence[float], score:
             warnings.filterwarnings("ignore", ".*ABNORMAL")
             model.set_params(C=penalty).fit(fitted.x, y)
         weights = model.coef_ if fitted.basis is None else model.coef_ @ fitted.basis.T
-        offsets, classes = model.intercept_, model.classes_
-
-        def predict(
-            x: Any, weights: Any = weights, offsets: Any = offsets, classes: Any = classes
-        ) -> NDArray[Any]:
-            logits = x @ weights.T + offsets
-            if logits.shape[1] == 1:
-                logits = logits[:, 0]
-                return logits if score == "auc" else classes[(logits > 0) * 1]
-            return classes[logits.argmax(1)]
-
-        yield penalty, predict
+        yield Regression(weights, model.intercept_, model.classes_, penalty)
 
 
 def _check_classes(y: Indices, split: ThreeWaySplit, score: str) -> None:

@@ -383,7 +383,7 @@ class UserParts:
     def _part(self, name: str, flag: str) -> str:
         """The name in configurations of a part that a command names."""
         if not is_own(name) or name in self.parts:
-            return name
+            return self.names.get(name, name)
         if name not in self.names and is_pretrained(name):
             self.add_file(name, name)
         if name not in self.names:

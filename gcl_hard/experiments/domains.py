@@ -45,6 +45,8 @@ DOMAINS: dict[str, Package] = {
     "links": Package("gcl_hard.links", "graphs"),
     "images": Package("gcl_hard.images", "images", trials=True, pretrains=True, tables=("1",)),
     "molecules": Package("gcl_hard.molecules", "molecules", encoders="pretraining"),
+    "texts": Package("gcl_hard.texts", "evaluation"),
+    "vectors": Package("gcl_hard.vectors", "evaluation"),
 }  # fmt: skip
 """The domains of this package; :func:`gcl_hard.experiments.register` adds others."""
 

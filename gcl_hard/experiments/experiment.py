@@ -596,6 +596,17 @@ class Experiment(ABC, Generic[C, D]):
             f"encoders of {saved['config'].domain} are not exported: their domain says no inputs"
         )
 
+    def write_folder(self, encoder: nn.Module, folder: Path) -> None:
+        """Write a trained encoder as a folder of another library, for ``gcl-hard export``.
+
+        Raises:
+            InputError: for encoders that no library has folders of.
+        """
+        raise InputError(
+            f"{type(encoder).__name__} is exported to a file, NAME.onnx, .pt2 or .safetensors, got "
+            f"{folder}"
+        )
+
     def arrays(self, trained: TrainedRun, data: D) -> dict[str, NDArray[Any]]:
         """The embeddings of a trained run, with labels and folds, as they are saved."""
         return {"embeddings": np.asarray(trained.embeddings)}

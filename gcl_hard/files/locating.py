@@ -21,12 +21,13 @@ RETRIES = 3
 NPZ_KINDS = {
     "images": ({"train_images"}, {"test_images"}),
     "nodes": ({"adj_indptr"}, {"node_features"}, {"node_labels"}, {"edges"}),
+    "vectors": ({"x", "y"},),
 }
 """Kinds of sets that are a single ``.npz`` file, with alternative sets of arrays that mark them."""
 
 
 def npz_kind(path: Path) -> str | None:
-    """Kind of set that an ``.npz`` file holds, by the names of its arrays: images or nodes.
+    """Kind of set that an ``.npz`` file holds, by the names of its arrays.
 
     Args:
         path: the file; its arrays are not read.
@@ -35,7 +36,7 @@ def npz_kind(path: Path) -> str | None:
         None if it is missing or damaged, or its arrays have other names.
 
     Raises:
-        InputError: if its arrays have the names of both kinds.
+        InputError: if its arrays have the names of several kinds.
     """
     if not path.is_file():  # a pipe might never end
         return None
@@ -239,14 +240,14 @@ def fetch(site: Download, folder: Path) -> None:
         if site.by is not None:
             site.by(path)
         else:
-            archive = _download(site, scratch)
+            archive = download_file(site, scratch)
             if site.unpack:
                 _unpack(archive, scratch)
         if path.exists():
             cached.add(path, folder / site.name)
 
 
-def _download(site: Download, folder: Path) -> Path:
+def download_file(site: Download, folder: Path) -> Path:
     """Download a file by pooch, which compares its checksum."""
     check_extra("graphs", f"downloading {site.url}", "pooch")
     import pooch

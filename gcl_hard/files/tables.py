@@ -1,9 +1,10 @@
-"""Tables of the user's own, CSV, Parquet or DataFrames, as columns of NumPy."""
+"""Tables of the user's own, CSV, Parquet, JSON lines or DataFrames, as columns of NumPy."""
 
 from __future__ import annotations
 
 import csv
 import gzip
+import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
@@ -17,7 +18,8 @@ from gcl_hard.core.extras import check_extra
 from gcl_hard.errors import InputError
 from gcl_hard.files.io import expanded, reading
 
-SUFFIXES = (".csv", ".csv.gz", ".tsv", ".parquet")
+SUFFIXES = (".csv", ".csv.gz", ".tsv", ".parquet", ".jsonl", ".jsonl.gz")
+JSON_LINES = (".jsonl", ".jsonl.gz")
 SEPARATORS = ",;\t"
 MISSING = ("", "#N/A", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null")
 """Cells of a CSV without a value."""
@@ -79,9 +81,21 @@ def _of_file(path: Path) -> Any:
         check_extra("parquet", f"reading {path.name}", "pyarrow")
         with reading(path, "a table"):
             return pd.read_parquet(path)
+    if path.name.casefold().endswith(JSON_LINES):
+        return pd.DataFrame([*_objects(path)])
     header, decimal = header_of(path), "," if _separator(path) == ";" else "."
     frame = pd.DataFrame([*islice(lines_of(path), 1, None)], columns=header, dtype=object)
     return frame.apply(_parsed, decimal=decimal)
+
+
+def _objects(path: Path) -> Iterator[dict[str, Any]]:
+    """The objects of a file with one in each line that is not blank."""
+    with reading(path, "a file of JSON lines"), _opened(path) as lines:
+        for number, line in enumerate(lines, 1):
+            if line.strip() and not isinstance(row := json.loads(line), dict):
+                raise ValueError(f"line {number} is a {type(row).__name__}, expected an object")
+            if line.strip():
+                yield row
 
 
 def _parsed(cells: Any, decimal: str) -> Any:
@@ -154,7 +168,7 @@ def lines_of(path: Path) -> Iterator[list[str]]:
 
 
 def header_of(path: Path) -> list[str]:
-    """The names of columns of a CSV or Parquet file.
+    """The names of columns of a CSV or Parquet file, or of the first JSON line.
 
     Raises:
         InputError: as of :func:`lines_of`; also if there is no line.
@@ -166,6 +180,8 @@ def header_of(path: Path) -> list[str]:
 
         with reading(path, "a Parquet file"):
             return parquet.read_schema(path).names
+    if path.name.casefold().endswith(JSON_LINES):
+        return [*next(_objects(path), {})]
     header = next(lines_of(path), [])
     if not header:
         raise InputError(f"{path} is empty; expected a line of column names")

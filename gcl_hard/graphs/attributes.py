@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gcl_hard.core.labels import as_array
 from gcl_hard.errors import InputError, unknown
-from gcl_hard.graphs.parts import as_array
 
 MOST_KINDS = 1000
 """Most distinct values of an attribute that are one-hot encoded."""

@@ -16,13 +16,13 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from gcl_hard.core.ids import checked_names
+from gcl_hard.core.labels import as_array
 from gcl_hard.errors import InputError
 from gcl_hard.functional.negatives import check_dense, readable
 from gcl_hard.graphs.attributes import Attributes, read_attributes
 from gcl_hard.graphs.copies import on_device
 from gcl_hard.graphs.features import aligned_columns, column_names, node_features, standardise
 from gcl_hard.graphs.order import Ids, checked_ids, epoch_batches
-from gcl_hard.graphs.parts import as_array
 from gcl_hard.graphs.sparse import check_ends, slices
 
 if TYPE_CHECKING:

@@ -83,8 +83,8 @@ def canonical_name(name: str) -> str:
 def has_dataset(name: str, data_dir: str | Path | None = None) -> bool:
     """Whether a name belongs to an image set.
 
-    A known one, any name that ends in ``.npz`` and is no file of nodes, or such a NAME.npz or a
-    folder NAME/train/CLASS/ or NAME/CLASS/ of images in the folder or cache.
+    A known one, any name that ends in ``.npz`` and is no file of another kind, or such a NAME.npz
+    or a folder NAME/train/CLASS/ or NAME/CLASS/ of images in the folder or cache.
 
     Args:
         name: name of a data set.
@@ -99,7 +99,7 @@ def has_dataset(name: str, data_dir: str | Path | None = None) -> bool:
     """
     path = Path(name)
     if path.suffix.casefold() == ".npz":
-        return locating.npz_kind(path) != "nodes"
+        return locating.npz_kind(path) in ("images", None)
     return canonical_name(name) in KNOWN or own_file(name, data_dir) is not None
 
 
@@ -143,7 +143,7 @@ def namesakes(folder: Path, name: str) -> list[Path]:
     arrays = locating.npz_files(folder, name, canonical_name)
     return [
         *(path for path in spelt if _has_images(path, in_classes=name not in KNOWN)),
-        *(path for path in arrays if locating.npz_kind(path) != "nodes"),
+        *(path for path in arrays if locating.npz_kind(path) in ("images", None)),
     ]
 
 

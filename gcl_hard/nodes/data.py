@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gcl_hard.core.ids import checked_names
+from gcl_hard.core.labels import classes
 from gcl_hard.errors import InputError
 from gcl_hard.files.io import digest_of_arrays
 from gcl_hard.graphs.copies import on_device
 from gcl_hard.graphs.features import aligned_columns
 from gcl_hard.graphs.order import Ids, checked_ids
-from gcl_hard.graphs.parts import Merge, classes, count, splits
+from gcl_hard.graphs.parts import Merge, count, splits
 from gcl_hard.graphs.sparse import csr, in_degree, rows_of
 from gcl_hard.nodes.sources import RawNodes, from_object, read_graph
 from gcl_hard.nodes.tables import TableReading, read_tables
@@ -256,7 +257,8 @@ class NodeSet:
                 f"{where}: {len({*raw.columns})} different names of {x.shape[1]} columns of x"
             )
         labels = np.full(len(x), np.nan) if raw.y is None else raw.y
-        y, class_names = classes(labels, len(x), where, names=raw.class_names)
+        codes, class_names = classes(labels, len(x), where, names=raw.class_names)
+        y = torch.from_numpy(codes)
         n_unknown = int((y < 0).sum())
         notes = [*raw.notes, *edges.notes]
         if n_unknown:

@@ -131,7 +131,7 @@ def locate(
 
 def _in_folder(folder: Path, name: str, cache: Path) -> Path | None:
     """The npz file of a set in a folder, or in the cache the folder that it was downloaded to."""
-    files = [path for path in npz_files(folder, name) if locating.npz_kind(path) != "images"]
+    files = [path for path in npz_files(folder, name) if locating.npz_kind(path) in ("nodes", None)]
     exact = [path for path in files if path.stem == name]
     if (path := locating.single(exact or files, name)) is not None:
         return path

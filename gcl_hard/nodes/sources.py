@@ -14,19 +14,11 @@ import torch
 from torch import Tensor
 
 from gcl_hard.core.ids import in_order
+from gcl_hard.core.labels import as_array
 from gcl_hard.errors import InputError, unknown
 from gcl_hard.graphs.attributes import read_attributes
 from gcl_hard.graphs.data import is_networkx, unread_of, warn_of_unread
-from gcl_hard.graphs.parts import (
-    PARTS,
-    Edges,
-    Merge,
-    as_array,
-    as_rows,
-    count,
-    features,
-    undirected,
-)
+from gcl_hard.graphs.parts import PARTS, Edges, Merge, as_rows, count, features, undirected
 
 READ = {"edge_index", "adj_t", "edge_weight", "num_nodes", "x", "y", "train_mask", "val_mask",
         "test_mask"}  # fmt: skip

@@ -24,6 +24,8 @@ LINES = (
     ("transductive", "^transductive$", "encoders see all items, test items among them"),
     ("inductive", "^inductive$", "encoders are trained on a fold's training items alone"),
     ("split", "^split$", "encoders are trained on training items alone; test items are read once"),
+    ("unseen", "^unseen$", "test items are of classes that are in no training and no validation"),
+    ("ood", "^ood$", "encoders see items of known classes alone; test items are of others, too"),
     (SEEN, SEEN, "its encoder has seen the labels of the test items: no estimate for new ones"),
     ("±", "±", "standard deviation over seeds, and over splits that are the same for all rows"),
     ("folds", "(^|, )folds$", "standard deviation over the folds of a seed, mean over seeds"),

@@ -16,6 +16,7 @@ from gcl_hard.commands.tune import command as tune
 from gcl_hard.experiments.store import Store
 from gcl_hard.graphs import Ensemble
 from tests.devices.pretended import Record, pretended
+from tests.vectors.sets import blobs, npz
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 SHORT = "--seeds=1 --threads=1 --epochs=1"
@@ -90,6 +91,16 @@ def test_nodes(tmp_path: Path) -> None:
 def test_links(tmp_path: Path) -> None:
     ran_on_both(
         f"--dataset=UMLS --data-dir={DATA / 'links'} --method=ucl,hscl --dim=8 {SHORT}", tmp_path
+    )
+
+
+@pytest.mark.parametrize("protocol", ["split", "unseen", "ood"])
+def test_vectors(protocol: str, tmp_path: Path) -> None:
+    methods = "hscl,supervised,untrained,raw,lda"
+    ran_on_both(
+        f"--dataset={npz(blobs(12, 30), tmp_path / 'mine.npz')} --protocol={protocol} "
+        f"--method={methods} --splits=2 --hidden=8 --noise=0.1 --scale=standardised {SHORT}",
+        tmp_path,
     )
 
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
 from gcl_hard import fit
+from gcl_hard.experiments.experiment import silent
+from gcl_hard.experiments.run import Run
 from gcl_hard.graphs import TwoView
 from gcl_hard.images import ImageContrast, Split, ViewPairs, ViewRecipe, Views
 from gcl_hard.links.data import LinkSet
@@ -19,7 +23,10 @@ from gcl_hard.molecules import MoleculeGIN, from_smiles
 from gcl_hard.nodes import NodeSet
 from gcl_hard.nodes.encoders import GCN
 from gcl_hard.nodes.models import NodeContrast
+from gcl_hard.vectors.experiment import VectorExperiment
+from gcl_hard.vectors.settings import VectorConfig
 from tests.devices.pretended import Record, pretended
+from tests.vectors.sets import blobs, context
 
 GPU = "cuda"
 
@@ -115,3 +122,16 @@ def test_a_step_of_molecules() -> None:
     assert places(asked, "wait") <= {
         "graphs/augment.py", "molecules/data.py", "training/loop.py", "graphs/data.py",
     }  # fmt: skip
+
+
+def test_a_step_of_vectors_waits_for_nothing(tmp_path: Path) -> None:
+    vectors = blobs()
+    config = VectorConfig("blobs", "hscl", hidden=4, noise=0.1, batch_size=20, splits=1)
+
+    def run(epochs: int) -> None:
+        where = replace(context(tmp_path).without_checkpoints(), device=GPU)
+        trained = Run(replace(config, epochs=epochs), 0)
+        assert len([*VectorExperiment().train([trained], vectors, where, silent)]) == 1
+
+    asked = more(run)
+    assert asked.count("wait") == 2, asked.tally("wait")  # the losses of each epoch

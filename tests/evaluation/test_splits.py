@@ -8,7 +8,14 @@ from scipy.sparse import csr_array
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from gcl_hard.evaluation import ThreeWaySplit, given_splits, probe_splits, random_splits
+from gcl_hard.errors import InputError
+from gcl_hard.evaluation import (
+    ThreeWaySplit,
+    class_draws,
+    given_splits,
+    probe_splits,
+    random_splits,
+)
 from gcl_hard.evaluation.splits import PENALTIES
 
 
@@ -117,3 +124,34 @@ def test_rows_of_zeros_stay() -> None:
     x[::7] = 0
     (probed,) = probe_splits(x, y, random_splits(range(200), 1))
     assert len(set(probed.predicted[::7].tolist())) == 1
+
+
+@pytest.mark.parametrize("shares", [(0.5, 0.15, 0.35), (0.4, 0.3, 0.3)])
+def test_draws_of_classes_are_disjoint_and_whole(shares: tuple[float, float, float]) -> None:
+    y = np.random.default_rng(0).integers(-1, 40, size=2000)
+    three, five = class_draws(y, 3, shares=shares), class_draws(y, 5, shares=shares)
+    for a, b in zip(three, five[:3], strict=True):
+        assert all(map(np.array_equal, a, b))
+    for draw in five:
+        parts = [{*y[ids].tolist()} for ids in draw]
+        assert [len(part) / 40 for part in parts] == pytest.approx(shares, abs=1 / 40)
+        assert set.union(*parts) == {*range(40)}
+        assert sum(map(len, parts)) == 40
+        assert np.array_equal(np.sort(np.concatenate(draw)), np.flatnonzero(y >= 0))
+    assert len({tuple(draw.test) for draw in five}) == 5
+    relabelled = class_draws(np.where(y < 0, y, 3 * y), 1, shares=shares)  # the order of classes
+    assert all(map(np.array_equal, relabelled[0], five[0]))
+
+
+def test_draws_of_classes_refuse_small_parts() -> None:
+    y = np.arange(60) // 2
+    class_draws(y, 1, least=10)
+    for refused in (
+        lambda: class_draws(y, 1, least=11),  # the smallest part has 5 classes of 2 items
+        lambda: class_draws(y[:12], 1),
+        lambda: class_draws(y, 1, shares=(0.5, 0.5, 0.0)),
+        lambda: class_draws(y, 1, shares=(0.5, 0.2, 0.2)),
+        lambda: class_draws(y, 0),
+    ):
+        with pytest.raises(InputError):
+            refused()

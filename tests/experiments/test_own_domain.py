@@ -28,21 +28,21 @@ from tests.experiments import engine_tasks as tasks
 from tests.said import says
 
 PAGE = Path(__file__).parents[2] / "docs" / "own-domain.md"
-VECTORS = ["--domain=vectors", "--dataset=wine", "--epochs=4", "--seeds=2", "--output=out"]
+MEASURED = ["--domain=measured", "--dataset=wine", "--epochs=4", "--seeds=2", "--output=out"]
 
 
 @pytest.fixture
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The page's module in the working folder."""
-    (code,) = re.findall(r'^```python title="vectors.py"\n(.*?)^```$', PAGE.read_text("utf-8"),
+    (code,) = re.findall(r'^```python title="measured.py"\n(.*?)^```$', PAGE.read_text("utf-8"),
                          re.MULTILINE | re.DOTALL)  # fmt: skip
-    path = tmp_path / "vectors.py"
+    path = tmp_path / "measured.py"
     path.write_text(code, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     monkeypatch.setenv("COLUMNS", "300")
     yield path
-    sys.modules.pop("vectors", None)
+    sys.modules.pop("measured", None)
 
 
 def command(*arguments: str, module: str = "gcl_hard.bench") -> subprocess.CompletedProcess[str]:
@@ -54,7 +54,7 @@ def command(*arguments: str, module: str = "gcl_hard.bench") -> subprocess.Compl
 
 
 def scores(folder: str = "out") -> dict[str, Any]:
-    import_domain("vectors")
+    import_domain("measured")
     return {record.name: record.scores for record in Store(Path(folder)).rows()}
 
 
@@ -66,14 +66,14 @@ def test_the_page_is_a_domain_in_a_hundred_lines_of_code(module: Path) -> None:
 def test_a_table_a_page_and_records_from_methods_and_baselines(
     module: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = [*VECTORS, "--method=ucl,hscl,raw", "--noise=0.1,0.5", "--report=page.md"]
+    asked = [*MEASURED, "--method=ucl,hscl,raw", "--noise=0.1,0.5", "--report=page.md"]
     assert bench.main(asked) == 0
     output = capsys.readouterr()
-    assert "vectors" in output.err  # that it is imported
+    assert "measured" in output.err  # that it is imported
     records = list(Store(Path("out")).rows())
     assert len(records) == 2 * (2 * 2 + 1)  # baselines read no noise
     for record in records:
-        assert record.domain == "vectors"
+        assert record.domain == "measured"
         assert {"beta", "noise", "width", "lr"} <= record.config.keys()
         assert record.data["n_test"] == 60
         (tested,) = record.tested()
@@ -87,7 +87,7 @@ def test_a_table_a_page_and_records_from_methods_and_baselines(
 
 
 def test_a_baseline_is_what_scikit_learn_says(module: Path) -> None:
-    assert bench.main([*VECTORS, "--method=raw"]) == 0
+    assert bench.main([*MEASURED, "--method=raw"]) == 0
     x, y = load_wine(return_X_y=True)
     train, test = train_test_split(np.arange(178), test_size=1 / 3, stratify=y, random_state=0)
     x = StandardScaler().fit(x[train]).transform(x)
@@ -102,27 +102,27 @@ def test_a_baseline_is_what_scikit_learn_says(module: Path) -> None:
 def test_its_settings_are_flags_and_yaml_and_are_checked(
     module: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    Path("mine.yaml").write_text("domain: vectors\nmethod: [ucl]\nnoise: [0.7]\nwidth: 5\n")
+    Path("mine.yaml").write_text("domain: measured\nmethod: [ucl]\nnoise: [0.7]\nwidth: 5\n")
     assert bench.main(["--config=mine.yaml", "--epochs=1", "--seeds=1", "--output=out"]) == 0
     (record,) = Store(Path("out")).rows()
     assert (record.config["noise"], record.config["width"]) == (0.7, 5)
     for wrong, *facts in (
         ("--noise=-1", "noise", -1.0),
-        ("--layers=2", "--layers", "graphs", "vectors"),
+        ("--layers=2", "--layers", "graphs", "measured"),
         ("--nois=1", "--nois", "--noise"),
         ("--method=wl", "wl", "raw"),
     ):
-        assert bench.main([*VECTORS, wrong]) == 2
+        assert bench.main([*MEASURED, wrong]) == 2
         assert says(capsys.readouterr().err, *facts), wrong
     with pytest.raises(SystemExit):
-        bench.main(["--domain=vectors", "--help", "all"])
+        bench.main(["--domain=measured", "--help", "all"])
     assert "--noise" in capsys.readouterr().out
 
 
 def test_settings_are_chosen_inside_the_training_part(
     module: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = [*VECTORS, "--method=hscl", "--beta=0.5,4", "--select=true"]
+    asked = [*MEASURED, "--method=hscl", "--beta=0.5,4", "--select=true"]
     assert bench.main(asked) == 0
     assert says(capsys.readouterr().out, "inside", "split")
     inner = [record for record in Store(Path("out")).rows() if record.inner]
@@ -131,7 +131,7 @@ def test_settings_are_chosen_inside_the_training_part(
 
 
 def test_a_search_proposes_its_settings(module: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    asked = [argument for argument in VECTORS if not argument.startswith("--seeds")]
+    asked = [argument for argument in MEASURED if not argument.startswith("--seeds")]
     asked += ["--method=hscl", "--space=noise,lr", "--trials=3", "--report=page.md"]
     assert tune.main(asked) == 0
     result = json.loads(Path("out/wine_hscl_split_search.json").read_text("utf-8"))
@@ -155,8 +155,8 @@ def test_what_its_experiment_cannot_do_is_refused_before_training(
     module: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for asked in ("--save-encoder", "--diagnostics=1"):
-        assert bench.main([*VECTORS, "--method=hscl", asked]) == 2
-        assert says(capsys.readouterr().err, asked.partition("=")[0], "vectors")
+        assert bench.main([*MEASURED, "--method=hscl", asked]) == 2
+        assert says(capsys.readouterr().err, asked.partition("=")[0], "measured")
     assert not list(Path("out").glob("*_seed*.json"))
 
 
@@ -169,24 +169,24 @@ def test_test_folds_are_those_that_its_configuration_has(
         f"return {line}", f"return of.Scored({line}.folds * 2)"
     )
     module.write_text(code, encoding="utf-8")
-    assert bench.main([*VECTORS, "--method=raw"]) == 2
+    assert bench.main([*MEASURED, "--method=raw"]) == 2
     assert says(capsys.readouterr().err, 2, "n_scores", 1)
-    two = 'domain: ClassVar[str] = "vectors"'
+    two = 'domain: ClassVar[str] = "measured"'
     module.write_text(code.replace(two, f"{two}\n    n_scores = 2"), encoding="utf-8")
-    assert command(*VECTORS, "--method=raw").returncode == 0
-    refused = command("--domain=vectors", "--method=ucl", module="gcl_hard.tune")
-    assert says(refused.stderr, "vectors", 2, "--select")
+    assert command(*MEASURED, "--method=raw").returncode == 0
+    refused = command("--domain=measured", "--method=ucl", module="gcl_hard.tune")
+    assert says(refused.stderr, "measured", 2, "--select")
 
 
 @pytest.mark.slow
 @pytest.mark.exact
 def test_an_edited_module_is_said_to_have_made_no_results(module: Path) -> None:
-    assert command(*VECTORS, "--method=raw").returncode == 0
+    assert command(*MEASURED, "--method=raw").returncode == 0
     module.write_text(module.read_text("utf-8").replace("1000", "2000"), encoding="utf-8")
-    again = command(*VECTORS, "--method=raw")
-    assert says(again.stdout + again.stderr, 2, "vectors", "--force")
-    assert command(*VECTORS, "--method=raw", "--force").returncode == 0
-    finished = command(*VECTORS, "--method=raw")
+    again = command(*MEASURED, "--method=raw")
+    assert says(again.stdout + again.stderr, 2, "measured", "--force")
+    assert command(*MEASURED, "--method=raw", "--force").returncode == 0
+    finished = command(*MEASURED, "--method=raw")
     assert "--force" not in finished.stdout + finished.stderr
 
 
@@ -195,13 +195,13 @@ from dataclasses import dataclass
 import numpy as np
 from gcl_hard import experiments as of
 from gcl_hard.evaluation.metrics import Metric, register_metric
-from vectors import VectorConfig, VectorExperiment
+from measured import MeasuredConfig, MeasuredExperiment
 
 @dataclass(frozen=True)
-class ErrorConfig(VectorConfig):
+class ErrorConfig(MeasuredConfig):
     domain = "errors"
 
-class Errors(VectorExperiment):
+class Errors(MeasuredExperiment):
     def metrics(self, config, data):
         return "errors", "accuracy"
 
@@ -220,7 +220,7 @@ def test_a_search_by_errors_finds_what_one_by_accuracies_finds(
     asked = ["--dataset=digits", "--epochs=1", "--method=hscl", "--space=noise,beta,lr",
              "--trials=5", "--sampler=random", "--output=out"]  # fmt: skip
     results = {}
-    for name in ("errors", "vectors"):
+    for name in ("errors", "measured"):
         assert tune.main([*asked, f"--domain={name}", f"--study-name={name}"]) == 0
         results[name] = json.loads(Path(f"out/{name}_search.json").read_text("utf-8"))
     errors, shares = (result["studies"][0] for result in results.values())
@@ -229,7 +229,7 @@ def test_a_search_by_errors_finds_what_one_by_accuracies_finds(
     assert errors["inner"] == pytest.approx(n_inner * (1 - shares["inner"] / 100))
     assert errors["outer"] == pytest.approx(n_outer * (1 - shares["outer"] / 100))
     assert errors["optimism"] == errors["outer"] - errors["inner"]
-    assert tune.main([*asked, "--domain=errors", "--study-name=vectors"]) == 2
+    assert tune.main([*asked, "--domain=errors", "--study-name=measured"]) == 2
     assert bench.main(["--domain=errors", "--epochs=1", "--seeds=1", "--output=out"]) == 0
     (record,) = Store(Path("out")).rows()
     assert record.metric == "errors"
@@ -241,7 +241,7 @@ def test_a_module_that_does_not_register_one_domain_is_refused(
 ) -> None:
     Path("empty.py").write_text("")
     Path("both.py").write_text(BOTH, encoding="utf-8")
-    for name in ("empty", "nowhere", "./vectors.py", "both"):
+    for name in ("empty", "nowhere", "./measured.py", "both"):
         assert bench.main([f"--domain={name}"]) == 2
         assert says(capsys.readouterr().err, "--domain", name)
 
@@ -249,46 +249,46 @@ def test_a_module_that_does_not_register_one_domain_is_refused(
 BOTH = """
 from dataclasses import dataclass
 from gcl_hard import experiments as of
-from vectors import VectorConfig, VectorExperiment
+from measured import MeasuredConfig, MeasuredExperiment
 
 @dataclass(frozen=True)
-class FirstConfig(VectorConfig):
+class FirstConfig(MeasuredConfig):
     domain = "first"
 
 @dataclass(frozen=True)
-class SecondConfig(VectorConfig):
+class SecondConfig(MeasuredConfig):
     domain = "second"
 
-of.register(FirstConfig, VectorExperiment)
-of.register(SecondConfig, VectorExperiment)
+of.register(FirstConfig, MeasuredExperiment)
+of.register(SecondConfig, MeasuredExperiment)
 """
 
 
 @pytest.mark.slow
 @pytest.mark.exact
 def test_without_the_domain_its_records_are_named_counted_and_kept(module: Path) -> None:
-    assert command(*VECTORS, "--method=ucl,raw").returncode == 0
+    assert command(*MEASURED, "--method=ucl,raw").returncode == 0
     before = sorted(path.name for path in Path("out").glob("*_seed*.json"))
     compacted = command("--compact=out")
     assert compacted.returncode == 0, compacted.stderr
-    assert says(compacted.stdout + compacted.stderr, 4, "vectors")
+    assert says(compacted.stdout + compacted.stderr, 4, "measured")
     assert sorted(path.name for path in Path("out").glob("*_seed*.json")) == before
     assert not Path("out/runs.jsonl.gz").exists()
     drawn = command("geometry", "out", "-o", "figures", module="gcl_hard.figures")
-    assert says(drawn.stdout + drawn.stderr, 4, "vectors")
-    assert command("--domain=vectors", "--compact=out").returncode == 0
+    assert says(drawn.stdout + drawn.stderr, 4, "measured")
+    assert command("--domain=measured", "--compact=out").returncode == 0
     lines = gzip.decompress(Path("out/runs.jsonl.gz").read_bytes()).decode().splitlines()
     assert sum('"run"' in line for line in lines) == 4
     assert not list(Path("out").glob("*_seed*.json"))
     assert command("--compact=out").returncode == 0  # unread lines stay
-    again = command(*VECTORS, "--method=ucl,raw", "--report-only")
+    again = command(*MEASURED, "--method=ucl,raw", "--report-only")
     assert says(again.stdout, 4, 4, "finished")
 
 
 @pytest.mark.slow
 @pytest.mark.exact
 def test_workers_know_it_and_train_the_same(module: Path) -> None:
-    asked = [*VECTORS, "--method=ucl,hscl,raw"]
+    asked = [*MEASURED, "--method=ucl,hscl,raw"]
     alone = command(*asked, "--output=alone")
     assert alone.returncode == 0, alone.stderr
     both = command(*asked, "--jobs=2")
@@ -300,7 +300,7 @@ def test_workers_know_it_and_train_the_same(module: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.exact
 def test_a_command_that_is_killed_goes_on(module: Path) -> None:
-    asked = [*VECTORS, "--method=ucl,hscl", "--seeds=4", "--epochs=60"]
+    asked = [*MEASURED, "--method=ucl,hscl", "--seeds=4", "--epochs=60"]
     words = [sys.executable, "-W", "ignore", "-m", "gcl_hard.bench", *asked]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
         tasks.wait_for(lambda: list(Path("out").glob("*_seed*.json")))

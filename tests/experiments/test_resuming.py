@@ -1,4 +1,4 @@
-"""Runs on nodes and links that are stopped and resumed end as undisturbed ones."""
+"""Runs on nodes, links and vectors that are stopped and resumed end as undisturbed ones."""
 
 from __future__ import annotations
 
@@ -26,9 +26,11 @@ from gcl_hard.links.settings import LinkConfig
 from gcl_hard.nodes import NodeContrast, NodeSet
 from gcl_hard.nodes.settings import NodeConfig
 from gcl_hard.training.checkpoint import Checkpoint
+from gcl_hard.vectors.settings import VectorConfig
 from tests.experiments.made import context
 from tests.nodes.test_experiment import community_graph, data
 from tests.said import says
+from tests.vectors.sets import blobs
 
 
 class Dropping(nn.Module):
@@ -64,6 +66,7 @@ def facts() -> LinkSet:
 
 NODES = NodeConfig("mine", "ucl", epochs=3, splits=2, dim=4)
 LINKS = LinkConfig("ring", "hucl", epochs=3, dim=4, candidates=6, batch_size=32, patience=1)
+VECTORS = VectorConfig("blobs", "hscl", epochs=2, splits=2, hidden=4, dropout=0.2, batch_size=40)
 CONFIGS: dict[str, RunConfig] = {
     "nodes": NODES,
     "an encoder a split": replace(NODES, method="hscl", epochs=2),
@@ -73,6 +76,8 @@ CONFIGS: dict[str, RunConfig] = {
     "nodes of one's own": NodeConfig("mine", "ucl", epochs=3, splits=2, encoder="own:Dropping"),
     "links": LINKS,
     "links of one's own": replace(LINKS, encoder="own:DroppingFacts", patience=0),
+    "vectors": replace(VECTORS, noise=0.2, scale="standardised"),
+    "unseen classes": replace(VECTORS, method="supervised", protocol="unseen", patience=1),
 }
 
 
@@ -100,9 +105,9 @@ def same(trained: TrainedRun, other: TrainedRun) -> bool:
 @pytest.mark.parametrize("name", CONFIGS)
 def test_stopped_anywhere_it_ends_as_undisturbed(name: str, tmp_path: Path) -> None:
     config = CONFIGS[name]
-    inputs: Any = data() if config.domain == "nodes" else facts()
+    inputs: Any = {"nodes": data, "links": facts, "vectors": blobs}[config.domain]()
     experiment, run = experiment_of(config), Run(config, 0)
-    saving = {"save_encoder": config.domain == "nodes"}
+    saving = {"save_encoder": config.domain != "links"}
     saving |= {"diagnostics": 1} if name in ("nodes", "an encoder a split") else {}
 
     def trained(folder: str, stops: Callable[[int], bool]) -> tuple[TrainedRun | None, int]:

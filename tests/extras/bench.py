@@ -1,4 +1,4 @@
-"""A domain of one's own: runs, a table, a page with figures, and what other data would need."""
+"""A domain of one's own, its table and page of figures; vectors; what other data would need."""
 
 from pathlib import Path
 
@@ -11,6 +11,7 @@ assert bench.main(command) == 0
 assert bench.main([*command, "--report-only", "--report=page.md"]) == 0
 assert Path("page.md").read_text(encoding="utf-8").count("hscl") > 1
 assert [*Path().glob("page*.png")]
+assert bench.main(["--dataset=wine", "--method=raw,hscl", "--epochs=2", "--output=out"]) == 0
 
 for arguments, extra in {
     ("--dataset=MUTAG",): "graphs", ("--dataset=Cora",): "graphs", ("--dataset=digits",): "images",

@@ -6,8 +6,8 @@ from pathlib import Path
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "own-domain.md"
 (code,) = re.findall(
-    r'^```python title="vectors.py"\n(.*?)^```$', PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL
+    r'^```python title="measured.py"\n(.*?)^```$', PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL
 )
-Path("vectors.py").write_text(code, encoding="utf-8")
+Path("measured.py").write_text(code, encoding="utf-8")
 sys.path.insert(0, "")
-IRIS = ["--domain=vectors", "--dataset=iris", "--epochs=2", "--output=out"]
+IRIS = ["--domain=measured", "--dataset=iris", "--epochs=2", "--output=out"]

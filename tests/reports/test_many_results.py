@@ -23,7 +23,7 @@ from tests.experiments import record
 
 USUAL = {
     "graphs": "MUTAG", "nodes": "Cora", "links": "FB15k-237", "molecules": "BACE",
-    "images": "digits",
+    "images": "digits", "vectors": "wine",
 }  # fmt: skip
 
 

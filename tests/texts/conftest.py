@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
+from tests.texts.saved import saved_encoder
+
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
@@ -62,6 +64,13 @@ def bert(bert_folder: Path) -> SentenceTransformer:
     from sentence_transformers import SentenceTransformer
 
     return SentenceTransformer(str(bert_folder), device="cpu").eval()
+
+
+@pytest.fixture(scope="session")
+def encoder_folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A BERT of three layers, with dropout, pooling and length 1."""
+    pytest.importorskip("sentence_transformers", reason="needs the texts extra")
+    return saved_encoder(tmp_path_factory.mktemp("encoder"))
 
 
 @pytest.fixture(scope="session")
