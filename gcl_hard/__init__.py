@@ -4,7 +4,8 @@ A negative distribution is an admission rule times a hardening function; a loss 
 taken under that distribution; graphs and images only differ in how they make embeddings.
 
 Names are imported when they are used: losses and samplers need torch and nothing heavier; the
-backends are ``gcl_hard.graphs``, ``nodes``, ``links``, ``molecules`` and ``images``.
+backends are ``gcl_hard.graphs``, ``nodes``, ``links``, ``molecules``, ``images``, ``vectors`` and
+``texts``.
 """
 
 from importlib import import_module
