@@ -1,6 +1,6 @@
 """An epoch of fine-tuning all-MiniLM-L6-v2 on texts of BANKING77 beside SentenceTransformerTrainer.
 
-Run: python benchmarks/text_training.py --data-dir DIR [--pairs 5] [--out results.csv]
+Run: python benchmarks/text_training.py --data-dir DIR [--cases whole] [--out results.csv]
 
 Each text is encoded twice, with other dropout, and the other texts of the batch are negatives: ours
 is ucl, theirs MultipleNegativesRankingLoss of the pairs (text, text), with the same batch size,
@@ -126,6 +126,7 @@ def _everywhere(encoder: SentenceEncoder, _: object) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data-dir", type=Path, help="folder with BANKING77")
+    parser.add_argument("--cases", default="whole,2 layers,dropout", help="which, by commas (all)")
     parser.add_argument("--pairs", type=int, default=5, help="rounds (5)")
     parser.add_argument("--texts", type=int, default=512, help="texts of an epoch (512)")
     parser.add_argument("--draws", type=int, default=3, help="draws of classes for dropout (3)")
@@ -134,9 +135,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="CSV file to write")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    texts, table = load_texts("BANKING77", data_dir=arguments.data_dir), Table("texts", arguments)
+    texts, table = (
+        load_texts("BANKING77", data_dir=arguments.data_dir),
+        Table("text training", arguments),
+    )
     with tempfile.TemporaryDirectory() as output:
-        for case in table.each([*LAYERS, "dropout"]):
+        for case in table.each(arguments.cases.split(",")):
             if case in LAYERS:
                 measured = seconds(LAYERS[case], texts, arguments.texts, arguments.pairs, output)
                 before = measured.pop("ours, inputs")
