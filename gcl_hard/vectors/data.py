@@ -298,6 +298,7 @@ def _numbers(columns: Mapping[str, NDArray[Any]], name: str) -> tuple[Any, Seque
         rest = ",".join(column for column in columns if column not in words)
         raise InputError(
             f"{name}: column {words[0]} holds no numbers: leave it out (--columns {rest or '…'}), "
-            f"or name the columns of labels and ids (--label, --id)"
+            f"name the columns of labels and ids (--label, --id), or give the edges of nodes "
+            f"(--edges)"
         )
     return np.stack([*columns.values()], axis=1), [*columns]

@@ -249,12 +249,12 @@ class ItemExperiment(Experiment[Any, Any]):
             facts[f"n_{name}"] = len(ids)
             facts[f"{name}_classes"] = len(np.unique(data.y[ids]))
         remarks = [
-            f"{data.item}s {words}, all splits together: {n:,}"
+            f"{words}, all splits together: {n:,}"
             for words, n in (
-                ("alone in their class, which are ranked and are no queries",
+                (f"{data.item}s alone in their class, which are ranked and are no queries",
                  sum(score.n_alone for score in scored)),
-                ("ranked by their order, as another has the same cosine",
-                 sum(score.n_tied for score in scored)),
+                ("places in rankings with a cosine that another has, too, where the earlier comes "
+                 "first", sum(score.n_tied for score in scored)),
             ) if n
         ]  # fmt: skip
         return Scored(
