@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -27,6 +28,8 @@ from gcl_hard.nodes.tables import TableReading, read_tables
 from gcl_hard.nodes.views import NodeBatch
 
 SCALED = 'rows of features scaled to the sum 1, unless features="stored" (--features stored)'
+DOMINANT = 0.99
+"""Share of the squares of all columns from which one hides the others."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -320,8 +323,9 @@ class NodeSet:
             InputError: for a graph of another type, without features, or whose parts do not fit.
 
         Warns:
-            UserWarning: for tensors and arrays of the graph that are not read, and for arrays taken
-                in the order of a graph whose nodes have names.
+            UserWarning: for tensors and arrays of the graph that are not read, for arrays taken in
+                the order of a graph whose nodes have names, and for a column beside whose numbers
+                all others are small.
 
         Example:
             >>> import networkx
@@ -330,7 +334,17 @@ class NodeSet:
             ('Mr. Hi', 'Officer')
         """
         masks = {"train": train, "val": val, "test": test}
-        return cls.from_raw(from_object(graph, x, y, masks), name=name)
+        nodes = cls.from_raw(from_object(graph, x, y, masks), name=name)
+        if nodes.columns and nodes.x.layout == torch.strided:
+            squares = nodes.x.double().square().mean(0)
+            if nodes.n_features > 1 and float(squares.max()) > DOMINANT * float(squares.sum()):
+                warnings.warn(
+                    f"column {nodes.columns[int(squares.argmax())]} makes up nearly all of the "
+                    f"rows' length, so that all nodes look alike: scale the columns, as "
+                    f"NodeSet.from_tables does",
+                    stacklevel=2,
+                )
+        return nodes
 
     @classmethod
     def from_tables(

@@ -82,7 +82,8 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
     scores_on_cpu: ClassVar[bool] = True
     item: ClassVar[str] = "node"
     power: ClassVar[str] = (
-        "larger training parts (--shares), or given splits (--split given), find smaller ones"
+        "larger training parts (--folds, --shares), or given splits (--split given), find smaller "
+        "ones"
     )
     methods: ClassVar[tuple[str, ...]] = NODE_METHODS
     usual_baselines: ClassVar[tuple[str, ...]] = NODE_BASELINES

@@ -210,7 +210,7 @@ def shuffled(values: pd.DataFrame | pd.Series) -> Any:
 @pytest.mark.parametrize("kind", ["plain", "sparse"])
 def test_what_pandas_holds_is_found_by_the_names_of_the_nodes(kind: str) -> None:
     graph = nx.Graph([("c", "a"), ("a", "d"), ("d", "b"), ("e", "a")])
-    age = {"a": 31, "b": 0, "c": 0, "d": 47, "e": 0}
+    age = {"a": 3, "b": 0, "c": 0, "d": 4, "e": 0}
     group = dict(zip("abcde", ("old", "new", "old", "old", "new"), strict=True))
     frame = pd.DataFrame({"age": age, "is_new": {k: v == "new" for k, v in group.items()}})
     if kind == "sparse":
@@ -620,3 +620,14 @@ def test_a_set_moves_with_all_its_tensors() -> None:
     assert len(tensors) == 7
     assert {value.device.type for value in tensors} == {"meta"}
     assert moved.class_names == nodes.class_names
+
+
+def test_a_column_that_hides_the_others_is_warned_of() -> None:
+    ring = nx.cycle_graph(12)
+    rng = np.random.default_rng(0)
+    nx.set_node_attributes(ring, dict(enumerate(rng.random(12))), "age")
+    nx.set_node_attributes(ring, dict(enumerate(10_000 + rng.random(12))), "postcode")
+    with pytest.warns(UserWarning, match="postcode"):
+        NodeSet.from_graph(ring, x=["age", "postcode"])
+    nx.set_node_attributes(ring, dict(enumerate(rng.random(12))), "postcode")
+    NodeSet.from_graph(ring, x=["age", "postcode"])  # warnings are errors in these tests
