@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gcl_hard.errors import InputError, check_at_least
+from gcl_hard.errors import InputError, check_at_least, check_option
 from gcl_hard.evaluation.checks import (
     Indices,
     as_array,
@@ -21,12 +21,14 @@ from gcl_hard.evaluation.checks import (
     check_share,
 )
 from gcl_hard.evaluation.folds import ThreeWaySplit, outer_folds
+from gcl_hard.evaluation.logistic import Regressions, logistic_regressions
 from gcl_hard.evaluation.metrics import metric
 
 SHARES = (0.1, 0.1)
 """Shares of the training and the validation part of random splits."""
 PENALTIES = tuple(4.0**k for k in range(-5, 8))
 """Candidates for C, 2⁻¹⁰ to 2¹⁴."""
+ProbeSolver = Literal["newton", "lbfgs"]
 SPARSE = 0.2
 """Share of non-zero entries from which a matrix is treated as dense."""
 CHANCE, ANEW = 1e-12, 1
@@ -177,6 +179,7 @@ def probe_splits(
     *,
     score: str = "accuracy",
     penalties: Sequence[float] = PENALTIES,
+    solver: ProbeSolver = "newton",
 ) -> list[ProbedSplit]:
     r"""Predictions by logistic regressions on embeddings of length 1, one for each split.
 
@@ -185,8 +188,7 @@ def probe_splits(
               \qquad \hat z_i = z_i / \lVert z_i \rVert
 
     C is the one with the best score on the validation part, on a tie the smallest; the regression
-    is fitted to the training part alone. With more columns than training items it is computed in
-    the space that these span, where its solution is.
+    is fitted to the training part alone.
 
     Args:
         x: real numbers or booleans [n, d], dense or sparse, of SciPy or PyTorch; zero rows stay
@@ -195,6 +197,8 @@ def probe_splits(
         splits: the splits, whose training and validation parts are not empty.
         score: ``"accuracy"``, or ``"auc"`` of two classes 0 and 1.
         penalties: values of C, each > 0.
+        solver: ``"newton"``, the optimum (:func:`~gcl_hard.evaluation.logistic_regressions`), or
+            ``"lbfgs"``, where scikit-learn's L-BFGS ends, as in results before it.
 
     Returns:
         The predictions and the chosen C of each split.
@@ -204,7 +208,7 @@ def probe_splits(
             class, or ``"auc"`` of classes other than 0 and 1.
 
     Source:
-        The protocol of GRACE and GCA; scikit-learn's ``LogisticRegression`` by L-BFGS.
+        The protocol of GRACE and GCA.
 
     Example:
         >>> x = np.array([[1.0, 0.1], [0.1, 1.0]] * 10)
@@ -213,7 +217,8 @@ def probe_splits(
         >>> probed.validation, bool((probed.predicted == y).all())
         (100.0, True)
     """
-    chosen_metric, rows = metric(score), unit_rows(x)
+    check_option("solver", solver, get_args(ProbeSolver))
+    chosen_metric, rows = metric(score), unit_rows(x).astype(np.float64)
     classes, penalties = check_classes("y", y, rows.shape[0]), check_grid("penalties", penalties)
     results: list[ProbedSplit] = []
     for parts in splits:
@@ -223,15 +228,23 @@ def probe_splits(
         )
         split = parts._replace(train=train, valid=valid)
         _check_classes(classes, split, score)
-        known, held_out = classes[split.train], classes[split.valid]
-        best, queries = None, rows[split.valid]
-        for penalty, predict in _regressions(_fitted(rows, split.train), known, penalties, score):
-            value = chosen_metric.score(held_out, predict(queries))
-            if best is None or value > best[0]:
-                best = value, penalty, predict
-        assert best is not None
-        value, penalty, predict = best
-        results.append(ProbedSplit(predict(rows), value, penalty))
+        columns, known = dense_if_full(rows[split.train]), classes[split.train]
+        fits, names = SOLVERS[solver](columns, known, penalties), np.unique(known)
+
+        def decided(logits: Any, names: Indices = names) -> Any:
+            if score == "auc":
+                return logits[:, 0]
+            return names[logits.argmax(1) if len(names) > 2 else (logits[:, 0] > 0) * 1]
+
+        queries, held_out = rows[split.valid], classes[split.valid]
+        logits = queries @ fits.weights.reshape(-1, rows.shape[1]).T
+        logits = logits.reshape(-1, *fits.offsets.shape) + fits.offsets
+        values = [
+            chosen_metric.score(held_out, decided(logits[:, k])) for k in range(len(penalties))
+        ]
+        best = int(np.argmax(values))
+        predicted = decided(rows @ fits.weights[best].T + fits.offsets[best])
+        results.append(ProbedSplit(predicted, values[best], penalties[best]))
     return results
 
 
@@ -270,48 +283,29 @@ def dense_if_full(x: Any) -> Any:
     return x.toarray() if full else x
 
 
-class _Fitted(NamedTuple):
-    """Training items as a regression sees them."""
-
-    x: Any  # [n_train, r]
-    basis: NDArray[Any] | None  # [d, r], orthonormal columns; None for the columns of x themselves
-
-
-def _fitted(x: Any, train: Indices) -> _Fitted:
+def _approximations(x: Any, y: Indices, penalties: Sequence[float]) -> Regressions:
+    """The regressions where scikit-learn's L-BFGS ends, above the optimum at large C."""
     from scipy.sparse import issparse
-
-    columns = dense_if_full(x[train]).astype(np.float64)  # in single precision steps end early
-    if issparse(columns) or columns.shape[1] <= len(train):
-        return _Fitted(columns, None)
-    # x = U S Vᵀ: the norm of W and its products with x are those of VᵀW with U S.
-    left, lengths, right = np.linalg.svd(columns, full_matrices=False)
-    kept = lengths >= lengths[0] * max(columns.shape) * np.finfo(np.float64).eps
-    return _Fitted(left[:, kept] * lengths[kept], right[kept].T)
-
-
-def _regressions(fitted: _Fitted, y: Indices, penalties: Sequence[float], score: str) -> Any:
-    """Each value of C, and a function from embeddings to predictions."""
     from sklearn.linear_model import LogisticRegression
 
+    basis = None
+    if not issparse(x) and x.shape[1] > x.shape[0]:
+        # x = U S Vᵀ: the norm of W and its products with x are those of VᵀW with U S.
+        left, lengths, right = np.linalg.svd(x, full_matrices=False)
+        kept = lengths >= lengths[0] * max(x.shape) * np.finfo(np.float64).eps
+        x, basis = left[:, kept] * lengths[kept], right[kept]
     model = LogisticRegression(max_iter=MOST_STEPS, tol=1e-5, warm_start=True)
+    fits = []
     for penalty in penalties:
         with warnings.catch_warnings():
             # If no step lowers the loss any more, this is the minimum.
             warnings.filterwarnings("ignore", ".*ABNORMAL")
-            model.set_params(C=penalty).fit(fitted.x, y)
-        weights = model.coef_ if fitted.basis is None else model.coef_ @ fitted.basis.T
-        offsets, classes = model.intercept_, model.classes_
+            model.set_params(C=penalty).fit(x, y)
+        fits.append((model.coef_ if basis is None else model.coef_ @ basis, model.intercept_))
+    return Regressions(*map(np.stack, zip(*fits, strict=True)))
 
-        def predict(
-            x: Any, weights: Any = weights, offsets: Any = offsets, classes: Any = classes
-        ) -> NDArray[Any]:
-            logits = x @ weights.T + offsets
-            if logits.shape[1] == 1:
-                logits = logits[:, 0]
-                return logits if score == "auc" else classes[(logits > 0) * 1]
-            return classes[logits.argmax(1)]
 
-        yield penalty, predict
+SOLVERS = {"newton": logistic_regressions, "lbfgs": _approximations}
 
 
 def _check_classes(y: Indices, split: ThreeWaySplit, score: str) -> None:
