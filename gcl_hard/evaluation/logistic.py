@@ -25,11 +25,9 @@ DENSE, DENSER = 2**24, 20
 """Size up to which sparse columns, fewer than rows, become dense, and how many times more numbers
 than stored the inner products of rows may be that replace them."""
 DROPPED = 1e-12
-"""Squared length below which a row is spanned by others."""
+"""Squared length, beside the largest, below which a row is spanned by others."""
 HALVES = 0.5 ** np.arange(11)
 """Parts of a step, until one lowers the objective."""
-
-
 Solve = Callable[[Floats], Floats]
 
 
@@ -106,11 +104,13 @@ def _centred(x: Any) -> tuple[Any, Floats, Callable[[Floats], Floats]]:
         products = _dense(x @ x.T)
         products -= products.mean(0)
         products -= products.mean(1, keepdims=True)
+        largest = 1.0
     else:
         centred = x - mean
         products = centred @ centred.T
+        largest = products.diagonal().max()
     # x xᵀ = L Lᵀ with pivots, so that the rows of L serve as well, and there are fewer columns.
-    factor, pivots, rank, _ = dpstrf(products, lower=1, tol=DROPPED)
+    factor, pivots, rank, _ = dpstrf(products, lower=1, tol=DROPPED * largest)
     pivots, factor = pivots - 1, np.tril(factor)[:, :rank]
     rows = np.empty_like(factor)
     rows[pivots] = factor
