@@ -7,6 +7,7 @@ from gcl_hard.evaluation.folds import inner_holdout as inner_holdout
 from gcl_hard.evaluation.folds import majority_cross_validation as majority_cross_validation
 from gcl_hard.evaluation.folds import outer_folds as outer_folds
 from gcl_hard.evaluation.folds import scaffold_split as scaffold_split
+from gcl_hard.evaluation.logistic import logistic_regressions as logistic_regressions
 from gcl_hard.evaluation.ood import OpenSet as OpenSet
 from gcl_hard.evaluation.ood import energy_score as energy_score
 from gcl_hard.evaluation.ood import knn_score as knn_score

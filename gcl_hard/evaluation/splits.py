@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gcl_hard.errors import InputError, check_at_least
+from gcl_hard.errors import InputError, check_at_least, check_option
 from gcl_hard.evaluation.checks import (
     Indices,
     as_array,
@@ -22,7 +22,8 @@ from gcl_hard.evaluation.checks import (
     checked_shares,
 )
 from gcl_hard.evaluation.folds import ThreeWaySplit, outer_folds
-from gcl_hard.evaluation.metrics import metric, predicted_by
+from gcl_hard.evaluation.logistic import Regressions, logistic_regressions
+from gcl_hard.evaluation.metrics import metric
 
 SHARES = (0.1, 0.1)
 """Shares of the training and the validation part of random splits."""
@@ -30,6 +31,7 @@ CLASS_SHARES = (0.5, 0.15, 0.35)
 """Shares of the classes to train on, to choose on and to test on."""
 PENALTIES = tuple(4.0**k for k in range(-5, 8))
 """Candidates for C, 2⁻¹⁰ to 2¹⁴."""
+ProbeSolver = Literal["newton", "lbfgs"]
 SPARSE = 0.2
 """Share of non-zero entries from which a matrix is treated as dense."""
 CHANCE, ANEW = 1e-12, 1
@@ -268,6 +270,7 @@ def probe_splits(
     *,
     score: str = "accuracy",
     penalties: Sequence[float] = PENALTIES,
+    solver: ProbeSolver = "newton",
 ) -> list[ProbedSplit]:
     r"""Predictions by logistic regressions on embeddings of length 1, one for each split.
 
@@ -276,8 +279,7 @@ def probe_splits(
               \qquad \hat z_i = z_i / \lVert z_i \rVert
 
     C is the one with the best score on the validation part, on a tie the smallest; the regression
-    is fitted to the training part alone. With more columns than training items it is computed in
-    the space that these span, where its solution is.
+    is fitted to the training part alone.
 
     Args:
         x: real numbers or booleans [n, d], dense or sparse, of SciPy or PyTorch; zero rows stay
@@ -286,6 +288,8 @@ def probe_splits(
         splits: the splits, whose training and validation parts are not empty.
         score: ``"accuracy"``, or ``"auc"`` of two classes 0 and 1.
         penalties: values of C, each > 0.
+        solver: ``"newton"``, the optimum (:func:`~gcl_hard.evaluation.logistic_regressions`), or
+            ``"lbfgs"``, where scikit-learn's L-BFGS ends, as in results before it.
 
     Returns:
         The predictions and the chosen C of each split.
@@ -295,7 +299,7 @@ def probe_splits(
             class, or ``"auc"`` of classes other than 0 and 1.
 
     Source:
-        The protocol of GRACE and GCA; scikit-learn's ``LogisticRegression`` by L-BFGS.
+        The protocol of GRACE and GCA.
 
     Example:
         >>> x = np.array([[1.0, 0.1], [0.1, 1.0]] * 10)
@@ -304,11 +308,13 @@ def probe_splits(
         >>> probed.validation, bool((probed.predicted == y).all())
         (100.0, True)
     """
-    rows = unit_rows(x)
+    rows = unit_rows(x).astype(np.float64)
     classes, penalties = check_classes("y", y, rows.shape[0]), check_grid("penalties", penalties)
     results: list[ProbedSplit] = []
     for split in splits:
-        best = chosen_regression(rows, classes, split, score=score, penalties=penalties)
+        best = chosen_regression(
+            rows, classes, split, score=score, penalties=penalties, solver=solver
+        )
         results.append(ProbedSplit(best.predict(rows, score), best.validation, best.chosen))
     return results
 
@@ -337,12 +343,23 @@ class Regression(NamedTuple):
 
     def predict(self, x: Any, score: str = "accuracy") -> NDArray[Any]:
         """Classes of rows, [n]; under ``"auc"`` decision values of the second class."""
-        logits = self.logits(x)
-        return predicted_by(logits, score) if score == "auc" else self.classes[logits.argmax(1)]
+        return self.decided(x @ self.weights.T + self.offsets, score)
+
+    def decided(self, values: NDArray[Any], score: str) -> NDArray[Any]:
+        """The same of x Wᵀ + b, [n, C] or [n, 1]."""
+        if score == "auc":
+            return values[:, 0]
+        return self.classes[values.argmax(1) if len(self.classes) > 2 else (values[:, 0] > 0) * 1]
 
 
 def chosen_regression(
-    rows: Any, y: Indices, split: ThreeWaySplit, *, score: str, penalties: Sequence[float]
+    rows: Any,
+    y: Indices,
+    split: ThreeWaySplit,
+    *,
+    score: str,
+    penalties: Sequence[float],
+    solver: ProbeSolver = "newton",
 ) -> Regression:
     """The regression on the training part with the best score on the validation part.
 
@@ -352,19 +369,29 @@ def chosen_regression(
         split: the parts.
         score: as for :func:`probe_splits`.
         penalties: values of C in ascending order.
+        solver: as for :func:`probe_splits`.
     """
+    check_option("solver", solver, get_args(ProbeSolver))
     train, valid = (
         check_indices(f"{part} of a split", getattr(split, part), len(y))
         for part in ("train", "valid")
     )
     _check_classes(y, split._replace(train=train, valid=valid), score)
-    best, queries, measure = None, rows[valid], metric(score)
-    for regression in _regressions(_fitted(rows, train), y[train], penalties):
-        value = measure.score(y[valid], regression.predict(queries, score))
-        if best is None or value > best.validation:
-            best = regression._replace(validation=value)
-    assert best is not None
-    return best
+    columns, known = dense_if_full(rows[train]).astype(np.float64), y[train]
+    weights, offsets = SOLVERS[solver](columns, known, penalties)
+    names, measure = np.unique(known), metric(score)
+    candidates = [
+        Regression(w, b, names, penalty)
+        for w, b, penalty in zip(weights, offsets, penalties, strict=True)
+    ]
+    values = rows[valid] @ weights.reshape(-1, rows.shape[1]).T  # of all penalties at once
+    values = values.reshape(-1, *offsets.shape) + offsets
+    scores = [
+        measure.score(y[valid], candidate.decided(values[:, k], score))
+        for k, candidate in enumerate(candidates)
+    ]
+    best = int(np.argmax(scores))
+    return candidates[best]._replace(validation=scores[best])
 
 
 def unit_rows(x: Any) -> Any:
@@ -402,37 +429,29 @@ def dense_if_full(x: Any) -> Any:
     return x.toarray() if full else x
 
 
-class _Fitted(NamedTuple):
-    """Training items as a regression sees them."""
-
-    x: Any  # [n_train, r]
-    basis: NDArray[Any] | None  # [d, r], orthonormal columns; None for the columns of x themselves
-
-
-def _fitted(x: Any, train: Indices) -> _Fitted:
+def _approximations(x: Any, y: Indices, penalties: Sequence[float]) -> Regressions:
+    """The regressions where scikit-learn's L-BFGS ends, above the optimum at large C."""
     from scipy.sparse import issparse
-
-    columns = dense_if_full(x[train]).astype(np.float64)  # in single precision steps end early
-    if issparse(columns) or columns.shape[1] <= len(train):
-        return _Fitted(columns, None)
-    # x = U S Vᵀ: the norm of W and its products with x are those of VᵀW with U S.
-    left, lengths, right = np.linalg.svd(columns, full_matrices=False)
-    kept = lengths >= lengths[0] * max(columns.shape) * np.finfo(np.float64).eps
-    return _Fitted(left[:, kept] * lengths[kept], right[kept].T)
-
-
-def _regressions(fitted: _Fitted, y: Indices, penalties: Sequence[float]) -> Iterator[Regression]:
-    """The regression of each value of C."""
     from sklearn.linear_model import LogisticRegression
 
+    basis = None
+    if not issparse(x) and x.shape[1] > x.shape[0]:
+        # x = U S Vᵀ: the norm of W and its products with x are those of VᵀW with U S.
+        left, lengths, right = np.linalg.svd(x, full_matrices=False)
+        kept = lengths >= lengths[0] * max(x.shape) * np.finfo(np.float64).eps
+        x, basis = left[:, kept] * lengths[kept], right[kept]
     model = LogisticRegression(max_iter=MOST_STEPS, tol=1e-5, warm_start=True)
+    fits = []
     for penalty in penalties:
         with warnings.catch_warnings():
             # If no step lowers the loss any more, this is the minimum.
             warnings.filterwarnings("ignore", ".*ABNORMAL")
-            model.set_params(C=penalty).fit(fitted.x, y)
-        weights = model.coef_ if fitted.basis is None else model.coef_ @ fitted.basis.T
-        yield Regression(weights, model.intercept_, model.classes_, penalty)
+            model.set_params(C=penalty).fit(x, y)
+        fits.append((model.coef_ if basis is None else model.coef_ @ basis, model.intercept_))
+    return Regressions(*map(np.stack, zip(*fits, strict=True)))
+
+
+SOLVERS = {"newton": logistic_regressions, "lbfgs": _approximations}
 
 
 def _check_classes(y: Indices, split: ThreeWaySplit, score: str) -> None:

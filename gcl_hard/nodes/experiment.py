@@ -625,7 +625,9 @@ def _predictions(
         probed = [
             _Predicted(*probe, hops)
             for inputs, probed_on in parts
-            for probe in probe_splits(inputs, y, probed_on, score=config.score)
+            for probe in probe_splits(
+                inputs, y, probed_on, score=config.score, solver=config.solver or "newton"
+            )
         ]
         pairs = zip(best or probed, probed, strict=True)
         best = [new if new.validation > old.validation else old for old, new in pairs]

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from gcl_hard.core.setting import Setting, declared
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation.checks import checked_shares
-from gcl_hard.evaluation.splits import SHARES
+from gcl_hard.evaluation.splits import SHARES, ProbeSolver
 from gcl_hard.experiments.settings import (
     BATCH_SIZE,
     EPOCHS,
@@ -258,6 +258,12 @@ class NodeConfig(OwnTraining, _Views, RunConfig, NodeLoss):  # type: ignore[misc
         "probe", read_by=(SGC,), applies=lambda above: above["method"] == SGC,
         usual=lambda above: (1, 2, 3, 4, 6), canonical=_hops,
     )] = None  # fmt: skip
+    solver: Annotated[ProbeSolver | None, Setting(
+        "of the regression: its optimum (newton), or where scikit-learn's L-BFGS ends (lbfgs), as "
+        "in results before newton",
+        "probe", read_by=PROBED, otherwise=lambda above: None, before=("lbfgs",),
+        applies=lambda above: above["method"] not in ("majority", *TRAINED),
+    )] = "newton"  # fmt: skip
 
     def check(self) -> None:
         """Refuse meaningless combinations on nodes."""

@@ -142,8 +142,8 @@ ROWS: dict[str, Callable[[Any], Any]] = {
     "mean_reciprocal_rank": lambda v: mean_reciprocal_rank(AnswerRanks(v, V)),
     "hits": lambda v: hits(AnswerRanks(v, V), 3),
     "adjusted_mean_rank_index": lambda v: adjusted_mean_rank_index(AnswerRanks(v, v)),
-    **{name: lambda v, name=name: METRICS[name].score(V, v) for name in METRICS
-       if name not in ("auc", "average_precision")},
+    **{name: lambda v, by=metric: by.score(V, v) for name, metric in METRICS.items()
+       if name not in ("auc", "average_precision") and metric.kind not in ("retrieval", "ood")},
     "auc": lambda v: METRICS["auc"].score(Y, v),
     "average_precision": lambda v: METRICS["average_precision"].score(Y, v),
     **{f"each of {name}": lambda v, name=name: METRICS[name].each(V, v)

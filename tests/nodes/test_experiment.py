@@ -17,6 +17,7 @@ from torch_geometric.data import Data
 from gcl_hard import InputError, bench, evaluate, load_encoder, tune
 from gcl_hard.core.setting import declared, stated
 from gcl_hard.evaluation import random_splits
+from gcl_hard.experiments.domains import from_dict
 from gcl_hard.experiments.experiment import RunContext, silent
 from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.store import Store
@@ -117,6 +118,17 @@ def test_majority_and_sgc_are_what_loops_say(folder: Path) -> None:
             if value > best:
                 best, expected = value, [model.score(z[split.test], y[split.test])]
         assert accuracies["sgc"][k] == pytest.approx(100 * expected[0], abs=1.5)
+
+
+def test_results_of_one_solver_are_not_those_of_the_other() -> None:
+    newton, lbfgs = (NodeConfig("Cora", "ucl", solver=solver) for solver in ("newton", "lbfgs"))
+    assert newton == NodeConfig("Cora", "ucl")
+    assert newton.key() != lbfgs.key()
+    assert newton.encoder_config == lbfgs.encoder_config  # trained once for both
+    recorded = {name: value for name, value in lbfgs.values.items() if name != "solver"}
+    assert from_dict(recorded, "nodes", recorded=True) == lbfgs
+    for unprobed in ("majority", "supervised"):
+        assert NodeConfig("Cora", unprobed, solver="lbfgs") == NodeConfig("Cora", unprobed)
 
 
 @pytest.mark.parametrize("score", ["accuracy", "auc"])
