@@ -66,7 +66,7 @@ def sentence_model(name: str) -> SentenceTransformer:
     from sentence_transformers import SentenceTransformer
     from transformers.utils import logging
 
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    logging.disable_progress_bar()
     try:
         model = SentenceTransformer(name, device="cpu", model_kwargs={"dtype": torch.float32})
         model.preprocess([*TRIED])

@@ -214,6 +214,7 @@ def test_a_search_and_a_choice_are_made_on_validation_items(folder: Path) -> Non
     assert len(configs(folder)) >= 1
 
 
+@pytest.mark.exact
 def test_processes_give_the_bits_of_one(folder: Path) -> None:
     for name, jobs in (("one", 1), ("two", 2)):
         flags = [f"--output={name}", f"--jobs={jobs}", "--splits=2", "--seeds=1"]
