@@ -105,12 +105,15 @@ def mahalanobis_score(train: ArrayLike, y: ArrayLike, z: ArrayLike) -> Floats:
         >>> bool(scores[1] > scores[0])
         True
     """
+    from scipy.spatial.distance import cdist
     from sklearn.covariance import LedoitWolf
 
     known, asked = _units(train, z)
     classes, means = class_means(known, y)
     shrunk = LedoitWolf(assume_centered=True).fit(known - means[classes])
-    return np.asarray(np.min([shrunk.mahalanobis(asked - mean) for mean in means], axis=0))
+    values, vectors = np.linalg.eigh(shrunk.get_precision())
+    root = vectors * np.sqrt(np.maximum(values, 0))
+    return np.asarray(cdist(asked @ root, means @ root, "sqeuclidean").min(axis=1))
 
 
 def energy_score(logits: ArrayLike) -> Floats:

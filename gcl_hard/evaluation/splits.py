@@ -186,19 +186,23 @@ def class_draws(
         [[2, 2, 3, 3], [4, 4, 5, 5], [0, 0, 1, 1]]
     """
     check_at_least("number", number, 1)
+    return [class_draw(y, k, shares=shares, least=least) for k in range(number)]
+
+
+def class_draw(
+    y: ArrayLike, k: int, *, shares: Sequence[float] = CLASS_SHARES, least: int = 2
+) -> ThreeWaySplit:
+    """Draw k of :func:`class_draws`, which has the arguments and the errors."""
     labels, shares = check_classes("y", y), checked_shares("shares", shares)
-    classes, splits = np.unique(labels[labels >= 0]), list[ThreeWaySplit]()
+    classes = np.unique(labels[labels >= 0])
     cuts = [round(shares[0] * len(classes)), round((shares[0] + shares[1]) * len(classes))]
     if min(np.diff([0, *cuts, len(classes)])) < 2:
         raise InputError(f"{len(classes)} classes split by {shares} leave a part fewer than two")
-    for k in range(number):
-        parts = np.split(np.random.default_rng(k).permutation(classes), cuts)
-        splits.append(ThreeWaySplit(*(np.flatnonzero(np.isin(labels, part)) for part in parts)))
-        if (smallest := min(map(len, splits[-1]))) < least:
-            raise InputError(
-                f"draw {k} of classes has a part of {smallest} items, fewer than {least}"
-            )
-    return splits
+    parts = np.split(np.random.default_rng(k).permutation(classes), cuts)
+    split = ThreeWaySplit(*(np.flatnonzero(np.isin(labels, part)) for part in parts))
+    if (smallest := min(map(len, split))) < least:
+        raise InputError(f"draw {k} of classes has a part of {smallest} items, fewer than {least}")
+    return split
 
 
 def known_draws(y: ArrayLike, splits: Sequence[ThreeWaySplit], share: float) -> list[ThreeWaySplit]:

@@ -465,6 +465,10 @@ class Experiment(ABC, Generic[C, D]):
         """Whether settings can be chosen on data held out of every encoder's training data."""
         return config.encoders > 0 and config.protocol != "transductive"
 
+    def validates(self, config: C) -> bool:
+        """Whether runs of a configuration are scored on a validation part as well."""
+        return self.has_validation
+
     def is_blind(self, record: RunResult) -> bool:
         """Whether the baseline of a record turned out to distinguish no two samples."""
         return False

@@ -38,7 +38,7 @@ def candidate_groups(configs: Iterable[RunConfig]) -> list[tuple[RunConfig, ...]
 def inner_run(config: RunConfig, seed: int) -> Run:
     """The run whose scores inside the training data choose between configurations."""
     experiment = experiment_of(config)
-    return Run(config, seed, inner=experiment.chooses_once or not experiment.has_validation)
+    return Run(config, seed, inner=experiment.chooses_once or not experiment.validates(config))
 
 
 def plan(configs: Sequence[RunConfig], seeds: Sequence[int], *, select: bool) -> list[Run]:

@@ -5,12 +5,13 @@ They know embeddings, classes and splits, and no domain.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gcl_hard.errors import InputError
 from gcl_hard.evaluation.folds import ThreeWaySplit
 from gcl_hard.evaluation.metrics import metric
 from gcl_hard.evaluation.ood import open_set
@@ -24,6 +25,7 @@ from gcl_hard.evaluation.transforms import (
     within_class_whitening,
 )
 from gcl_hard.experiments.record import Tested
+from gcl_hard.experiments.settings import RunConfig
 
 SPLIT, UNSEEN, OOD = "split", "unseen", "ood"
 METRIC = {SPLIT: "accuracy", UNSEEN: "map_at_r", OOD: "open_f1_macro_knn"}
@@ -38,6 +40,27 @@ MAPS = {"whitened-within": within_class_whitening, "lda": lda}
 """Linear maps with labels, whose shrinkage the validation part chooses."""
 LINEAR = ("whitened", *MAPS)
 """Linear maps that are fitted to a training part in closed form."""
+MAJORITY = "majority"
+"""The baseline that predicts one class."""
+C = TypeVar("C", bound=RunConfig)
+
+
+def of_one_protocol(configs: Sequence[C]) -> Sequence[C]:
+    """Configurations without the most frequent class where classes are not what is scored.
+
+    Raises:
+        InputError: for several protocols, or if none is left.
+    """
+    protocols = [*dict.fromkeys(config.protocol for config in configs)]
+    if len(protocols) > 1:
+        raise InputError(
+            f"{' and '.join(protocols)} are scored by different metrics: give each protocol a "
+            f"command of its own"
+        )
+    some = [config for config in configs if SPLIT in protocols or config.method != MAJORITY]
+    if not some:
+        raise InputError(f"{MAJORITY} predicts one class, and {protocols[0]} scores no classes")
+    return some
 
 
 class ProtocolScore(NamedTuple):

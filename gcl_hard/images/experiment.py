@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -31,6 +31,14 @@ from gcl_hard.experiments.experiment import (
     silent,
 )
 from gcl_hard.experiments.exporting import Exportable
+from gcl_hard.experiments.protocols import (
+    BESIDE,
+    METRIC,
+    SPLIT,
+    UNSEEN,
+    of_one_protocol,
+    protocol_score,
+)
 from gcl_hard.experiments.record import Scored
 from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.settings import OwnTraining, of_part
@@ -76,6 +84,7 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
     )  # fmt: skip
     options: ClassVar[frozenset[str]] = frozenset({"diagnostics", "save_encoder"})
     shape: ClassVar[frozenset[str]] = frozenset({"size"})
+    beside: ClassVar[Mapping[str, tuple[str, ...]]] = BESIDE
 
     def load(
         self,
@@ -116,6 +125,24 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
             return {"size": size}
         return {"size": size, "stem": config.stem_at(size)}
 
+    def combined(self, configs: Sequence[ImageConfig]) -> Sequence[ImageConfig]:
+        """Without the most frequent class where classes are not what is scored."""
+        return of_one_protocol(configs)
+
+    def metrics(self, config: ImageConfig, data: ImageData) -> tuple[str, ...]:
+        """The accuracy or MAP@R."""
+        return (METRIC[config.protocol],)
+
+    def validates(self, config: ImageConfig) -> bool:
+        """On classes to choose on, under ``unseen``."""
+        return config.protocol == UNSEEN
+
+    def test_share(self, config: ImageConfig, facts: Mapping[str, Any]) -> float:
+        """Under ``unseen`` n_test / n_train of classes, of which each seed has a draw."""
+        if config.protocol == SPLIT:
+            return 0.0
+        return float(facts["test_classes"] / facts["train_classes"])
+
     def size(self, data: ImageData) -> tuple[int, int]:
         """Images to train on, and to score."""
         return len(data.pretrain), len(data.probe) + len(data.test)
@@ -124,15 +151,15 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
         self, config: ImageConfig, data: ImageData, context: RunContext, *, inner: bool
     ) -> None:
         """Check labels, batch size and precision before training."""
-        if inner:
-            data = data.held_out(0)
+        data = data.of_run(Run(config, 0, inner))
         for name, part in ((config.probe_split, data.probe), ("test", data.test)):
             if bool((part.labels < 0).any()):
                 raise InputError(
                     f"{config.dataset}: split {name} has images without labels, and the probe "
                     f"reads labels"
                 )
-        _check_classes(config, data)
+        if config.protocol == SPLIT:
+            _check_classes(config, data)
         if config.encoder not in RESNETS:
             check_encoder(config, data, context.parts)
         if not config.encoders:
@@ -179,10 +206,12 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
         return encoding.model
 
     def score(self, trained: TrainedRun, data: ImageData, context: RunContext) -> Scored:
-        """The predictions of a linear probe for the test images."""
+        """The predictions of a linear probe for the test images, or their rankings."""
         hardware.use_threads(context.threads, math.inf, 1, context.cores)
-        tested = data.held_out(trained.run.seed) if trained.run.inner else data
-        scored = Scored.of((score_run(trained, data),), tested.test.labels.cpu().numpy())
+        if trained.run.config.protocol == UNSEEN:
+            return _ranked(trained, data)
+        tested = data.of_run(trained.run).test
+        scored = Scored.of((score_run(trained, data),), tested.labels.cpu().numpy())
         return replace(scored, facts=trained.facts)
 
     def new_encoder(
@@ -227,11 +256,12 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
         )  # fmt: skip
 
     def arrays(self, trained: TrainedRun, data: ImageData) -> dict[str, NDArray[Any]]:
-        """``train`` float32 [n, d] and ``test``, with ``_labels`` and ``_ids`` of each."""
+        """``train``, under ``unseen`` ``valid``, float32 [n, d], and ``test``, with ``_labels`` and
+        ``_ids`` of each.
+        """
         arrays: dict[str, NDArray[Any]] = {}
-        for name, z, part in zip(
-            ("train", "test"), trained.embeddings, (data.probe, data.test), strict=True
-        ):
+        parts = data.of_run(trained.run).embedded
+        for (name, part), z in zip(parts.items(), trained.embeddings, strict=True):
             arrays |= {name: z, f"{name}_labels": part.labels.cpu().numpy()}
             arrays |= {f"{name}_ids": np.asarray(part.ids)}
         return arrays
@@ -247,6 +277,22 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
         """Folders, too, and names nearly those of known sets, which are refused later."""
         folder = source.endswith("/") or Path(source).is_dir()
         return folder or has_dataset(source, data_dir) or is_misspelt(source)
+
+
+def _ranked(trained: TrainedRun, data: ImageData) -> Scored:
+    """Rankings of the test images of a draw of classes, or of those to choose on."""
+    run, labels = trained.run, data.test.labels.cpu().numpy()
+    draw, (valid_z, test_z) = data.draw(run), trained.embeddings
+    z = np.zeros((len(labels), valid_z.shape[1]), np.float32)
+    z[draw.valid if run.inner else draw.test] = test_z
+    z[draw.valid] = valid_z
+    score = protocol_score(UNSEEN, z, labels, draw, inner=run.inner)
+    counts = {
+        f"{name}_classes": len(np.unique(labels[ids])) for name, ids in draw._asdict().items()
+    }
+    return Scored(
+        (score.tested,), validation=(score.validation,), facts={**trained.facts, **counts}
+    )
 
 
 def _saved_views(saved: Mapping[str, Any]) -> Views:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -15,7 +15,11 @@ from torch import Tensor
 
 from gcl_hard.core.seeds import seeded
 from gcl_hard.errors import InputError
-from gcl_hard.evaluation.folds import inner_holdout
+from gcl_hard.evaluation.folds import ThreeWaySplit, inner_holdout
+from gcl_hard.evaluation.retrieval import KS
+from gcl_hard.evaluation.splits import class_draw
+from gcl_hard.experiments.protocols import UNSEEN
+from gcl_hard.experiments.run import Run
 from gcl_hard.images import KNOWN
 from gcl_hard.images.datasets import ImageSet, Split, load
 from gcl_hard.images.settings import ImageConfig
@@ -35,6 +39,7 @@ class ImageData:
         test: test images of the probe.
         shared: int64 [n_probe], position of each probe image in ``pretrain``; −1 if absent.
         class_names: names of the classes, by label.
+        valid: test images of the classes to choose on, of a draw of classes; else None.
     """
 
     name: str
@@ -43,6 +48,7 @@ class ImageData:
     test: Split
     shared: Tensor
     class_names: tuple[str, ...]
+    valid: Split | None = None
 
     @property
     def n_classes(self) -> int:
@@ -60,6 +66,42 @@ class ImageData:
         parts = [self.pretrain] if self.probe is self.pretrain else [self.pretrain, self.probe]
         seen = {name for part in parts for name in _digests(part.images)}
         return sum(name in seen for name in _digests(self.test.images))
+
+    @property
+    def embedded(self) -> dict[str, Split]:
+        """The images that are embedded after training."""
+        first = {"train": self.probe} if self.valid is None else {"valid": self.valid}
+        return {**first, "test": self.test}
+
+    def of_run(self, run: Run) -> ImageData:
+        """The images of a run; of an inner one without the test images.
+
+        Under ``unseen``, training images of the classes to train on, and test images of others.
+
+        Raises:
+            InputError: for too few classes or images to draw from.
+        """
+        if run.config.protocol != UNSEEN:
+            return self.held_out(run.seed) if run.inner else self
+        draw = self.draw(run)
+        valid, test = (self.test.take(torch.from_numpy(ids)) for ids in draw[1:])
+        seen = self.test.labels[torch.from_numpy(draw.train)].to(self.pretrain.labels.device)
+        train = self.pretrain.take(torch.isin(self.pretrain.labels, seen).nonzero().flatten())
+        if not len(train):
+            raise InputError(f"{self.name}: no training images have classes of the test images")
+        return replace(
+            self, pretrain=train, probe=train, test=valid if run.inner else test, valid=valid,
+            shared=torch.arange(len(train)),
+        )  # fmt: skip
+
+    def draw(self, run: Run) -> ThreeWaySplit:
+        """Ids of test images of the classes to train on, to choose on and to test on, of a run
+        under ``unseen``: draw k is that of the seed k.
+        """
+        shares = cast("ImageConfig", run.config).shares
+        assert shares is not None
+        labels = self.test.labels.cpu().numpy()
+        return class_draw(labels, run.seed, shares=shares, least=max(KS) + 1)
 
     def held_out(self, seed: int) -> ImageData:
         """The data with a fifth of the probe's images as test images, hidden from training.

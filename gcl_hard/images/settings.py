@@ -8,7 +8,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from gcl_hard.core.setting import Setting, declared
 from gcl_hard.errors import InputError, unknown
-from gcl_hard.evaluation.checks import check_grid
+from gcl_hard.evaluation.checks import check_grid, checked_shares
+from gcl_hard.evaluation.splits import CLASS_SHARES
+from gcl_hard.experiments.protocols import SPLIT, UNSEEN
 from gcl_hard.experiments.settings import (
     BATCH_PARTS,
     BATCH_SIZE,
@@ -32,8 +34,7 @@ from gcl_hard.images.augment import ViewRecipe
 from gcl_hard.losses.loss import ContrastiveLoss, Negatives, Positives
 from gcl_hard.training.loop import Optimisation, Precision
 
-ImageProtocol = Literal["split"]
-
+ImageProtocol = Literal["split", "unseen"]
 
 RESNETS, FAST = ("resnet50", "resnet18"), "fast"
 """The encoders of images that are ours."""
@@ -59,6 +60,14 @@ def _reads_labels(above: Values) -> bool:
     return bool(read or above["method"] in TRAINED)
 
 
+def _reads_wrong_labels(above: Values) -> bool:
+    return _is_split(above) and _reads_labels(above)
+
+
+def _is_split(above: Values) -> bool:
+    return bool(above["protocol"] == SPLIT)
+
+
 def _positives(above: Values) -> Positives | None:
     method_row = row(above)
     return None if method_row is None else method_row.positives
@@ -79,7 +88,7 @@ def _rates(rates: tuple[float, ...], above: Values) -> tuple[float, ...]:
 
 
 def _probe_is_adam(above: Values) -> bool:
-    return bool(above["probe"] == "adam")
+    return _is_split(above) and bool(above["probe"] == "adam")
 
 
 @dataclass(frozen=True)
@@ -121,8 +130,18 @@ class ImageConfig(OwnTraining, _Views, RunConfig, ImageLoss):  # type: ignore[mi
     )] = "digits"  # fmt: skip
     method: Annotated[str, method_setting(IMAGE_BASELINES)] = "hscl"
     protocol: Annotated[
-        ImageProtocol, Setting("split, tested once", "split", common=True, several=True)
-    ] = "split"
+        ImageProtocol, Setting(
+            "split: a probe of the test images; unseen: rankings of test images of classes that "
+            "training has not seen",
+            "split", common=True, several=True, read_by=IMAGE_BASELINES,
+        )
+    ] = "split"  # fmt: skip
+    shares: Annotated[tuple[float, ...] | None, Setting(
+        "unseen: shares of the classes to train, choose and test on (0.5,0.15,0.35)",
+        "split", common=True, read_by=PROBED, usual=lambda above: CLASS_SHARES,
+        applies=lambda above: above["protocol"] == UNSEEN, otherwise=lambda above: None,
+        canonical=lambda shares, above: checked_shares("shares", shares),
+    )] = None  # fmt: skip
     epochs: Annotated[int, replace(EPOCHS, help="passes over the training data")] = 200
     batch_size: Annotated[
         int, replace(BATCH_SIZE, help="images in a batch; n = 2 × batch-size embeddings")
@@ -149,8 +168,11 @@ class ImageConfig(OwnTraining, _Views, RunConfig, ImageLoss):  # type: ignore[mi
         str, Setting("split that the encoder is trained on", "data", read_by=ENCODED)
     ] = "train"
     probe_split: Annotated[
-        str, Setting("split that the probe is trained on", "data", read_by=IMAGE_BASELINES)
-    ] = "train"
+        str, Setting(
+            "split that the probe is trained on", "data", read_by=IMAGE_BASELINES,
+            applies=_is_split,
+        )
+    ] = "train"  # fmt: skip
     subset: Annotated[int | None, Setting(
         "training images, a stratified draw; all if not given",
         "data", least=4, read_by=IMAGE_BASELINES,
@@ -161,7 +183,7 @@ class ImageConfig(OwnTraining, _Views, RunConfig, ImageLoss):  # type: ignore[mi
     )] = None  # fmt: skip
     label_noise: Annotated[float, Setting(
         "share of the labels read in training that are wrong ones; the probe's are right",
-        "data", least=0, below=1, several=True, read_by=TRAINED, applies=_reads_labels,
+        "data", least=0, below=1, several=True, read_by=TRAINED, applies=_reads_wrong_labels,
     )] = 0.0  # fmt: skip
     flip: Annotated[float | None, Setting(
         "probability of a horizontal flip (0.5; digits: 0)",
@@ -200,7 +222,7 @@ class ImageConfig(OwnTraining, _Views, RunConfig, ImageLoss):  # type: ignore[mi
     )] = "local"  # fmt: skip
     probe: Annotated[Probe, Setting(
         "linear probe: adam, or scikit-learn's logistic regression",
-        "probe", read_by=PROBED,
+        "probe", read_by=PROBED, applies=_is_split,
     )] = "adam"  # fmt: skip
     probe_lr: Annotated[tuple[float, ...], Setting(
         "learning rates of adam, chosen on a part of the training images",

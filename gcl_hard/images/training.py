@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -16,6 +17,7 @@ from gcl_hard.errors import InputError, calling_own
 from gcl_hard.evaluation.folds import FoldScore, inner_holdout, stopping_holdout
 from gcl_hard.evaluation.metrics import score_of_logits
 from gcl_hard.evaluation.probes import ProbeRecipe, linear_probe, weighted_knn
+from gcl_hard.evaluation.retrieval import retrieve
 from gcl_hard.experiments.custom import check_call, own_part
 from gcl_hard.experiments.experiment import (
     ENCODERS,
@@ -166,8 +168,8 @@ def train_run(run: Run, data: ImageData, context: RunContext, report: Report) ->
     """Train one run and embed its images.
 
     Args:
-        run: ``inner`` puts a fifth of the training images, held out of all training, in the place
-            of the test images.
+        run: ``inner`` puts a fifth of the training images, held out of all training, or the
+            images of the classes to choose on, in the place of the test images.
         data: the images, on the device to train on.
         context: where checkpoints and encoders are kept.
         report: called with the progress; if it returns False, training ends with a checkpoint.
@@ -181,16 +183,14 @@ def train_run(run: Run, data: ImageData, context: RunContext, report: Report) ->
         KeyboardInterrupt: if ``report`` returned False.
         Pruned: if ``context.interim`` prunes it.
     """
-    config = cast("ImageConfig", run.config)
-    if run.inner:
-        data = data.held_out(run.seed)
+    config, data = cast("ImageConfig", run.config), data.of_run(run)
     if config.method == "majority":
         return TrainedRun(run, scores=majority(data))
     if config.method == "pixels":
         clock, views = Clock(), views_of(config, data)
-        embedded = pixels(views, data.probe), pixels(views, data.test)
+        embedded = tuple(pixels(views, part) for part in data.embedded.values())
         clock.evaluate()
-        knn = neighbours(data.probe, data.test, *embedded)
+        knn = _votes(data, embedded)
         return TrainedRun(run, (), *clock.seconds, embeddings=embedded, knn=knn)
     encoding = build(config, data, run.seed, context.parts)
     trained, clock = TrainedRun(run), Clock()
@@ -198,7 +198,7 @@ def train_run(run: Run, data: ImageData, context: RunContext, report: Report) ->
         clock = fit_run(trained, data, encoding, context, report)
     if rank() == 0:
         trained.embeddings = _embed(run, data, encoding)
-        trained.knn = neighbours(data.probe, data.test, *trained.embeddings)
+        trained.knn = _votes(data, trained.embeddings)
     clock.evaluate()
     trained.seconds_train, trained.seconds_eval = clock.seconds
     if ENCODERS in context.saves(run):
@@ -211,8 +211,7 @@ def score_run(trained: TrainedRun, data: ImageData) -> FoldScore:
     if trained.scores is not None:
         return trained.scores
     run, config = trained.run, cast("ImageConfig", trained.run.config)
-    if run.inner:
-        data = data.held_out(run.seed)
+    data = data.of_run(run)
     recipe = ProbeRecipe(
         solver=config.probe, rates=config.probe_lr, weight_decay=config.probe_weight_decay,
         epochs=config.probe_epochs, batch_size=config.probe_batch_size,
@@ -225,13 +224,18 @@ def score_run(trained: TrainedRun, data: ImageData) -> FoldScore:
         )  # fmt: skip
 
 
-def _embed(run: Run, data: ImageData, encoding: Encoding) -> tuple[Floats, Floats]:
-    """Finite embeddings of the probe's and the test images."""
+def _embed(run: Run, data: ImageData, encoding: Encoding) -> tuple[Floats, ...]:
+    """Finite embeddings of ``data.embedded``."""
     config = cast("ImageConfig", run.config)
-    train_z, test_z = (encoding.embed(part, config) for part in (data.probe, data.test))
-    for z in (train_z, test_z):
+    embedded = tuple(encoding.embed(part, config) for part in data.embedded.values())
+    for z in embedded:
         check_finite(z, run)
-    return train_z, test_z
+    return embedded
+
+
+def _votes(data: ImageData, embedded: Sequence[Floats]) -> float | None:
+    """Accuracy of nearest neighbours of the test images; None if their classes are unseen."""
+    return None if data.valid else neighbours(data.probe, data.test, *embedded)
 
 
 def fit_run(
@@ -254,7 +258,7 @@ def fit_run(
     every = 0 if config.is_baseline else options.diagnostics
     split, stopping = data.pretrain, None
     if config.patience:
-        split, stopping = _stopping(run, split, encoding, device)
+        split, stopping = _stopping(run, data, encoding)
     pairs = pairs_of(config, data, split, encoding, options.loader_workers)
     monitored = snapshot_epochs(0 if run.inner else options.monitor_every, run.epochs)
     parts = _monitored(data.probe) if monitored else None
@@ -303,19 +307,21 @@ def pairs_of(
     )  # fmt: skip
 
 
-def _stopping(
-    run: Run, split: Split, encoding: Encoding, device: torch.device
-) -> tuple[Split, EarlyStopping]:
+def _stopping(run: Run, data: ImageData, encoding: Encoding) -> tuple[Split, EarlyStopping]:
     """What a classifier is trained on, and what ends it by the images that are held out."""
     config, model = cast("ImageConfig", run.config), encoding.model
-    labels = split.labels.cpu().numpy()
-    fold = stopping_holdout(np.arange(len(labels)), labels, seed=run.seed)
-    kept, valid = (split.take(torch.from_numpy(ids)) for ids in (fold.train, fold.test))
+    kept, valid, device = data.pretrain, data.valid, data.test.images.device
+    if valid is None:
+        labels = kept.labels.cpu().numpy()
+        fold = stopping_holdout(np.arange(len(labels)), labels, seed=run.seed)
+        kept, valid = (kept.take(torch.from_numpy(ids)) for ids in (fold.train, fold.test))
 
     def score() -> tuple[float, ...]:
-        z = torch.from_numpy(encoding.embed(valid, config)).to(device)
+        z = encoding.embed(valid, config)
+        if data.valid is not None:
+            return of_first([retrieve(z, valid.labels.cpu().numpy()).map_at_r], device)
         with torch.no_grad():
-            logits = model.head(z)
+            logits = model.head(torch.from_numpy(z).to(device))
         return of_first(score_of_logits(logits, valid.labels.to(device)), device)
 
     return kept, EarlyStopping(model, score, patience=config.patience)

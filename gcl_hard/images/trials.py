@@ -9,6 +9,7 @@ import numpy as np
 
 from gcl_hard.evaluation.folds import inner_holdout
 from gcl_hard.experiments.experiment import RunContext
+from gcl_hard.experiments.protocols import UNSEEN
 from gcl_hard.experiments.trials import (
     Candidate,
     Inner,
@@ -26,9 +27,11 @@ from gcl_hard.images.settings import ImageConfig
 
 def outer_parts(
     config: ImageConfig, data: ImageData, context: RunContext, inner: Inner, n_folds: int
-) -> Sequence[ImageOuter]:
-    """The training images, and the official test images."""
+) -> Sequence[Outer]:
+    """The training images, and the official test images; of unseen classes a draw."""
     ImageExperiment().check(config, data, context, inner=True)
+    if config.protocol == UNSEEN:
+        return (Outer(Part(ImageExperiment(), data), data, None),)
     return (ImageOuter(data, inner),)
 
 

@@ -16,6 +16,7 @@ SOURCES = {
               "share an encoder,"),
     "splits": ("seeds and splits", "corrected resampled t-test"),
     "seeds": ("seeds, on these test items", "paired t-test"),
+    "draws": ("seeds, each with a draw of classes", "corrected resampled t-test"),
     "items": ("seeds and test items", "t-test of Obuchowski and Rockette"),
 }  # fmt: skip
 """Sources of variation in intervals, and the test of differences."""
@@ -83,7 +84,9 @@ def varied(row: Row) -> str:
     """Source of variation in a row's intervals, a key of :data:`SOURCES`."""
     if row.unit and (row.scores is None or row.scores.samples):
         return "items"
-    return "seeds" if row.one_split else "splits" if row.common_splits else "folds"
+    if row.one_split:
+        return "draws" if row.scores and row.scores.test_share else "seeds"
+    return "splits" if row.common_splits else "folds"
 
 
 def marks(row: Row) -> str:

@@ -33,7 +33,7 @@ from gcl_hard.reports.frame import (
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-CONDITIONS = ("label_noise", "known_labels", "encoder", "train_share")
+CONDITIONS = ("label_noise", "known_labels", "known", "encoder", "train_share")
 """Settings that are compared, beside epochs and what is left out, not chosen among."""
 
 IN_NAME = ("encoder", "joined", "split")

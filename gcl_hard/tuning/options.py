@@ -124,7 +124,7 @@ class TuneOptions(SearchOptions):
 
     def _check_protocol(self) -> None:
         config = self.base.config
-        if config.protocol == "split" and self.outer_folds > 1:
+        if config.protocol in ("split", "unseen", "ood") and self.outer_folds > 1:
             raise InputError(
                 f"{config.domain} have an official test part, which is the one outer part: leave "
                 f"--outer-folds out"

@@ -32,6 +32,7 @@ from gcl_hard.experiments.experiment import (
 from gcl_hard.experiments.protocols import (
     BESIDE,
     LINEAR,
+    MAJORITY,
     METRIC,
     OOD,
     SPLIT,
@@ -39,6 +40,7 @@ from gcl_hard.experiments.protocols import (
     ProtocolScore,
     classified,
     linear_map,
+    of_one_protocol,
     protocol_score,
 )
 from gcl_hard.experiments.record import Scored
@@ -54,13 +56,7 @@ from gcl_hard.vectors.models import (
     ItemModel,
     View,
 )
-from gcl_hard.vectors.settings import (
-    MAJORITY,
-    RAW,
-    SUPERVISED,
-    UNTRAINED,
-    ItemConfig,
-)
+from gcl_hard.vectors.settings import RAW, SUPERVISED, UNTRAINED, ItemConfig
 
 LEAST = {
     (UNSEEN, "valid"): max(KS) + 1,
@@ -151,14 +147,7 @@ class ItemExperiment(Experiment[Any, Any]):
 
     def combined(self, configs: Sequence[ItemConfig]) -> Sequence[ItemConfig]:
         """Without the most frequent class where classes are not what is scored."""
-        protocols = [*dict.fromkeys(config.protocol for config in configs)]
-        if len(protocols) > 1:
-            raise InputError(
-                f"{' and '.join(protocols)} are scored by different metrics: give each protocol a "
-                f"command of its own"
-            )
-        some = [c for c in configs if c.method != MAJORITY or c.protocol == SPLIT]
-        return some or configs
+        return of_one_protocol(configs)
 
     def reads_some_labels(self, config: ItemConfig) -> bool:
         """Label-aware training reads the labels of training items."""

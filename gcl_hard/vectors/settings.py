@@ -9,7 +9,7 @@ from gcl_hard.core.setting import Setting, declared
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation.checks import checked_shares
 from gcl_hard.evaluation.splits import CLASS_SHARES
-from gcl_hard.experiments.protocols import LINEAR, OOD, SPLIT, UNSEEN
+from gcl_hard.experiments.protocols import LINEAR, MAJORITY, OOD, SPLIT, UNSEEN
 from gcl_hard.experiments.settings import (
     BATCH_SIZE,
     EPOCHS,
@@ -31,7 +31,7 @@ from gcl_hard.losses.loss import ContrastiveLoss, Reduction
 from gcl_hard.vectors.models import Scale
 from gcl_hard.vectors.views import VectorViews
 
-MAJORITY, RAW, UNTRAINED, SUPERVISED = "majority", "raw", "untrained", "supervised"
+RAW, UNTRAINED, SUPERVISED = "raw", "untrained", "supervised"
 BASELINES = (MAJORITY, RAW, *LINEAR, UNTRAINED, SUPERVISED)
 EMBEDDED, ENCODED, TRAINED = BASELINES[1:], (UNTRAINED, SUPERVISED), (SUPERVISED,)
 """Baselines that read settings of the inputs, of the encoder, and of training."""

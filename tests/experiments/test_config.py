@@ -113,6 +113,8 @@ CHANGED_IMAGES: dict[str, tuple[Settings, Any]] = {
     **CHANGED_OWN_TRAINING,
     "dataset": ({"flip": 0.0}, "CIFAR10"),
     "method": ({"positives": "class"}, "hucl"),
+    "protocol": ({}, "unseen"),
+    "shares": ({"protocol": "unseen"}, (0.6, 0.2, 0.2)),
     "temperature": ({}, 0.2),
     "lr": ({}, 0.01),
     "positives": ({}, "view"),
@@ -246,8 +248,7 @@ def test_equal_settings_are_equal_configs_with_equal_keys(
 @BOTH
 def test_every_setting_changes_the_key(kind: type[RunConfig]) -> None:
     changed = CHANGED[kind]
-    has_one_protocol = {"protocol"} if kind is ImageConfig else set()
-    assert set(changed) == {field.name for field in fields(kind)} - has_one_protocol
+    assert set(changed) == {field.name for field in fields(kind)}
     keys = set()
     for name, (others, value) in changed.items():
         config = kind(**{**others, name: value})
@@ -328,6 +329,7 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "hardest": (0,), "mixed": (-1,), "mixed_with_anchor": (-1,), "patience": (-1,),
     "supervised_epochs": (0,), "supervised_lr": (0.0,), "layers": (0,), "dim": (0,), "folds": (1,),
     "strength": (1.0,), "c_grid": ((1.0, 0.0), (math.nan,), (math.inf,)),
+    "shares": ((0.5, 0.5), (0.5, 0.5, 0.5)),
     "train_share": (0.0, 1.5), "size": (3,), "subset": (3,), "width": (0,), "classes": (1,),
     "label_noise": (-0.1, 1.0), "crop": (0.0, 1.1), "flip": (-0.1, 1.1), "jitter": (-0.1, 2.1),
     "grayscale": (1.1,), "blur": (-0.1,), "noise": (-0.1,), "accumulate": (0,),
@@ -510,8 +512,8 @@ OTHER: Settings = {
 """All settings, but those that others exclude."""
 PROBE = {"probe", "probe_lr", "probe_weight_decay", "probe_epochs", "probe_batch_size"}
 IMAGES_READ = {
-    "majority": {"dataset", "probe_split", "subset", "classes"},
-    "pixels": {"dataset", "probe_split", "subset", "classes", "size", *PROBE},
+    "majority": {"dataset", "protocol", "probe_split", "subset", "classes"},
+    "pixels": {"dataset", "protocol", "probe_split", "subset", "classes", "size", *PROBE},
 }
 IMAGES_READ["untrained"] = IMAGES_READ["pixels"] | {
     "encoder", "width", "stem", "precision", "channels_last", "pretrain_split",
@@ -646,7 +648,7 @@ def test_a_file_states_every_setting_and_can_be_run(path: Path) -> None:
     stated = yaml.safe_load(path.read_text(encoding="utf-8"))
     configs = parse_bench(["--config", str(path)]).configs
     assert {type(config) for config in configs} <= {GraphConfig, ImageConfig}
-    of_some = {*OF_ONE, *declared(OwnTraining)}
+    of_some = {*OF_ONE, *declared(OwnTraining), "shares"}
     assert {field.name for field in fields(configs[0])} - of_some <= set(stated)
 
 

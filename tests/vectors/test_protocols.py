@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.typing import NDArray
 from scipy.stats import t
@@ -228,11 +229,13 @@ def test_draws_of_classes_are_crossed_with_seeds_and_their_interval_is_corrected
 def test_several_shares_of_known_classes_are_rows_scored_by_any_detector(folder: Path) -> None:
     configs = run_bench(
         "--protocol=ood", "--known=0.25,0.5", "--method=raw,scl", "--seeds=1",
-        "--metric=auroc_energy,open_f1_lof",
+        "--metric=auroc_energy,open_f1_lof", "--report=page.md",
     )  # fmt: skip
     assert {(c["method"], c["config"]["known"]) for c in configs} == {
         (method, share) for method in ("raw", "scl") for share in (0.25, 0.5)
     }
+    kinds = pd.read_csv("page.csv")["kind"]
+    assert "best" not in {*kinds}  # of two tasks
 
 
 def test_labels_are_not_needed_to_train(folder: Path) -> None:

