@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import Any
 
-from gcl_hard.errors import InputError
+from gcl_hard.errors import InputError, nearest
 from gcl_hard.experiments.domains import CONFIGS, DOMAINS, groups_of, namespace
 from gcl_hard.experiments.outside import import_domain
 from gcl_hard.experiments.presets import domain_of_table
@@ -199,8 +199,16 @@ def domain_of(stated: Mapping[str, Any]) -> Domain:
 
 
 def check_said(stated: Mapping[str, Any]) -> None:
-    """Refuse a table of which neither its columns nor the command say what it holds."""
+    """Refuse a table that is not there, or of which neither its columns nor the command say what it
+    holds.
+    """
     for name in [] if "domain" in stated else _names(stated):
+        path, folder = expanded(name), stated.get("data_dir")
+        known = "/" not in name and any(_answers("own_file", name, folder).values())
+        if is_table(name) and not (path.exists() or known):
+            near = nearest(path.name, [p.name for p in path.parent.glob("*") if is_table(p.name)])
+            hint = f"; did you mean {' or '.join(near)}?" if near else ""
+            raise InputError(f"dataset {name!r}: there is no such file in {path.parent}{hint}")
         header = _header(name, stated.get("data_dir"))
         if header and not any(_answers("has_columns", header).values()):
             flags = " or ".join(f"--{mark} ({domain})" for mark, domain in naming("marks").items())

@@ -151,6 +151,11 @@ def _reciprocals(candidates: Any, ranks: Any) -> Any:
     return 100 * reciprocals(AnswerRanks(ranks, candidates)).numpy()
 
 
+def _hits(candidates: Any, ranks: Any, k: int) -> Any:
+    """Of each query, whether its answer is among the first k, in percent."""
+    return 100.0 * (np.asarray(ranks) <= k)
+
+
 def _recalls(targets: Any, predicted: Any, k: int) -> Any:
     """Of each query, whether its rank is at most k, in percent."""
     return 100.0 * (_pair(targets, predicted)[1][:, 0] <= k)
@@ -279,7 +284,9 @@ METRICS: dict[str, Metric] = {
     ),
     "mrr": Metric("MRR", _rank_metric(mean_reciprocal_rank), each=_reciprocals, **_RANKS),
     **{
-        f"hits{k}": Metric(f"Hits@{k}", _rank_metric(partial(hits, k=k)), **_RANKS)
+        f"hits{k}": Metric(
+            f"Hits@{k}", _rank_metric(partial(hits, k=k)), each=partial(_hits, k=k), **_RANKS
+        )
         for k in (1, 3, 10)
     },
     **{

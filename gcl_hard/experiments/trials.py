@@ -220,6 +220,8 @@ class Part:
     def name(self, inner: Inner) -> str:
         """What scores trials, in words."""
         n = inner.folds
+        if self.experiment.has_validation:
+            return "the validation part"
         return f"a hold-out of {self.searched}" if n == 1 else f"{n} hold-outs of {self.searched}"
 
     def splits(self, inner: Inner) -> Sequence[TrialSplit]:

@@ -50,8 +50,7 @@ LINES = (
     ("inside", r"\binside\b", "chosen on validation items or a held-out part of the training data"),
     ("best", r"\bbest\b", "the best of several settings on the test data: no estimate, not tested"),
     ("inner", "^inner [^,]*$", "of the best trial, which is also the luckiest: optimistic"),
-    ("outer", "^outer [^,]*$", "of the best settings, trained once on all that the search saw, on "
-     "items that no trial has seen"),
+    ("outer", "^outer [^,]*$", "of the best settings, on items that no trial has seen"),
     ("optimism", r"\boptimism\b", "by how much choosing on the data of the score has raised "
      "it, with chance"),
     (BLIND, BLIND, "tells no two items apart and predicts the most frequent class; not tested"),
