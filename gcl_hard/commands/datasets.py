@@ -199,16 +199,18 @@ def domain_of(stated: Mapping[str, Any]) -> Domain:
 
 
 def check_said(stated: Mapping[str, Any]) -> None:
-    """Refuse a table that is not there, or of which neither its columns nor the command say what it
-    holds.
+    """Refuse a table whose name is misspelt, or of which neither its columns nor the command say
+    what it holds.
     """
     for name in [] if "domain" in stated else _names(stated):
-        path, folder = expanded(name), stated.get("data_dir")
-        known = "/" not in name and any(_answers("own_file", name, folder).values())
-        if is_table(name) and not (path.exists() or known):
+        path = expanded(name)
+        if is_table(name) and not path.exists():
             near = nearest(path.name, [p.name for p in path.parent.glob("*") if is_table(p.name)])
-            hint = f"; did you mean {' or '.join(near)}?" if near else ""
-            raise InputError(f"dataset {name!r}: there is no such file in {path.parent}{hint}")
+            folder = stated.get("data_dir")
+            if near and ("/" in name or not any(_answers("own_file", name, folder).values())):
+                raise InputError(
+                    f"dataset {name!r}: there is no such file; did you mean {' or '.join(near)}?"
+                )
         header = _header(name, stated.get("data_dir"))
         if header and not any(_answers("has_columns", header).values()):
             flags = " or ".join(f"--{mark} ({domain})" for mark, domain in naming("marks").items())
