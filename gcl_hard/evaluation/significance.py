@@ -184,8 +184,7 @@ def crossed_test(a: ArrayLike, b: ArrayLike | None = None, *, level: float = 0.9
 
     Returns:
         Mean of a − b with its interval, t and p. With one seed only the items vary. With two seeds
-        or more the variance is at least that of the mean over items, as seeds may agree by chance:
-        an interval at .95 covered .94 to .98 of the time in simulations.
+        the interval covers less than its level, .87 to .95 in simulations; with more it does not.
 
     Raises:
         InputError: other shapes, values that are not finite numbers, or a level out of range.
@@ -218,8 +217,7 @@ def _crossed(d: Floats, item_covariance: Floats, level: float) -> PairedTest:
     if n > 1:
         seed_variance = float(d.var(ddof=1)) / n
         shared = (item_covariance.sum() - item_covariance.trace()) / (n * (n - 1))
-        # Few seeds may agree by chance: their mean varies at least as by its items alone.
-        variance = max(seed_variance + max(0.0, float(shared)), float(item_covariance.mean()))
+        variance = seed_variance + max(0.0, float(shared))
         degrees = (n - 1) * (variance / seed_variance) ** 2 if seed_variance else np.inf
     error = variance**0.5
     mean, half = float(d.mean()), float(-stdtrit(degrees, (1 - level) / 2)) * error
