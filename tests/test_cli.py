@@ -218,8 +218,8 @@ def test_every_setting_can_be_a_flag_and_a_file_says_the_same(
     kind: Any, settings: dict[str, Any], tmp_path: Path
 ) -> None:
     unused = {"threshold_start", "threshold_end", "hardness_scale", *SETTINGS, "without"}
-    unused |= {*declared(OwnTraining)}
-    # of other methods, of JSD, and of supervised
+    unused |= {*declared(OwnTraining), "shares"}
+    # of other methods, of JSD, of supervised, and of another protocol
     assert set(settings) == {field.name for field in fields(kind)} - unused
     config = asked(kind, settings)
     by_flags = parse_bench([*as_flags(settings), "--seeds=3,4", f"--data-dir={tmp_path}"])

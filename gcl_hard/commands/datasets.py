@@ -235,7 +235,10 @@ def domains_of_objects(data: Any) -> list[Domain]:
 
 def _names(stated: Mapping[str, Any]) -> list[str]:
     names = stated.get("dataset", ())
-    return [names] if isinstance(names, str) else list(names)
+    names = [names] if isinstance(names, str) else list(names)
+    if any(name and not name.strip("/") for name in names):
+        raise InputError("dataset '/' is no data set")  # all of a machine's files
+    return names
 
 
 def _domain(name: str, data_dir: Path | None) -> Domain:
