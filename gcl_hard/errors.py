@@ -48,8 +48,12 @@ OTHER_NAMES = {
     "tau_plus": ("class_prior",), "prior": ("class_prior",), "m": ("weight",),
     "alpha": ("beta",), "hardness_strength": ("beta",), "learning_rate": ("lr",),
     "max_epochs": ("epochs",), "bs": ("batch_size",), "timeout": ("minutes",),
+    **dict.fromkeys(
+        ("simclr", "nt_xent", "ntxent", "infonce", "infograph", "grace", "moco"), ("ucl",)
+    ),
+    "supcon": ("scl",),
 }  # fmt: skip
-"""Other names of settings in the field, which are not close in spelling."""
+"""Other names of settings and methods in the field, which are not close in spelling."""
 
 
 def nearest(got: str, options: Iterable[str], n: int = 3) -> list[str]:

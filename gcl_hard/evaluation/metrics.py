@@ -158,7 +158,7 @@ def _hits(candidates: Any, ranks: Any, k: int) -> Any:
 
 def _recalls(targets: Any, predicted: Any, k: int) -> Any:
     """Of each query, whether its rank is at most k, in percent."""
-    return 100.0 * (_pair(targets, predicted)[1][:, 0] <= k)
+    return _hits(targets, _pair(targets, predicted)[1][:, 0], k)
 
 
 def _precisions(targets: Any, predicted: Any) -> Any:

@@ -50,6 +50,16 @@ def set_named(data: str | Path) -> tuple[str, Path | None]:
     return (path.stem if path.suffix in (".npz", ".zip") else path.name), path.parent
 
 
+def batch_bounds(n: int, size: int) -> NDArray[np.int64]:
+    """The bounds of batches of ``size`` rows, and of what is left of n.
+
+    Example:
+        >>> batch_bounds(5, 2).tolist()
+        [0, 2, 4, 5]
+    """
+    return np.minimum(np.arange(0, n + size, size), n)
+
+
 @dataclass(frozen=True)
 class Items:
     """Items that an encoder embeds.

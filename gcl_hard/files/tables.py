@@ -41,6 +41,16 @@ def is_table(name: str) -> bool:
     return name.casefold().endswith(SUFFIXES)
 
 
+def name_of_table(table: Any) -> str:
+    """The name of a set that a table holds: that of its file, or ``own``.
+
+    Example:
+        >>> name_of_table("folder/mine.csv.gz"), name_of_table(None)
+        ('mine', 'own')
+    """
+    return Path(table).name.partition(".")[0] if isinstance(table, str | Path) else "own"
+
+
 def read_table(table: Any, kind: str) -> dict[str, NDArray[Any]]:
     """The columns of a table by name, each [n].
 

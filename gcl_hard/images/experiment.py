@@ -19,7 +19,7 @@ from gcl_hard.core.setting import declared
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation.folds import inner_holdout
 from gcl_hard.experiments import hardware
-from gcl_hard.experiments.embedding import Items, set_named
+from gcl_hard.experiments.embedding import Items, batch_bounds, set_named
 from gcl_hard.experiments.experiment import (
     Experiment,
     Parts,
@@ -234,7 +234,7 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
         views = _saved_views(saved).to(device)
         model = ImageContrast(encoder, method="ucl", channels_last=config.channels_last).to(device)
         encoding, n = Encoding(model, views, view_seed=0), reading.batch_size or at_a_time(config)
-        bounds = np.minimum(np.arange(0, len(split) + n, n), len(split))
+        bounds = batch_bounds(len(split), n)
         return Items(
             columns, digest_of_images(split), bounds,
             lambda k: encoding.embed(split[bounds[k] : bounds[k + 1]], config, n), notes,

@@ -121,13 +121,6 @@ METHODS: dict[str, Method] = {
     )
 }  # fmt: skip
 """Every method by name."""
-ELSEWHERE = {
-    **dict.fromkeys(("simclr", "ntxent", "infonce", "infograph", "grace"), "ucl"),
-    "moco": "ucl with a Queue and a MomentumEncoder",
-    "supcon": 'scl, or as published ContrastiveLoss(NegativeSampler("rest"), positives="class", '
-    'weight="kept", reduction="anchors")',
-}  # fmt: skip
-"""What losses that others name are here."""
 SETTINGS = joined(*(row.own_settings for row in METHODS.values()))
 """Settings that only some methods have, by name."""
 
@@ -157,8 +150,6 @@ def method(name: str) -> Method:
         >>> method("hscl").admit
         'other_labels'
     """
-    if here := ELSEWHERE.get(name.casefold().replace("-", "")):
-        raise InputError(f"unknown method {name!r}: here it is {here}")
     if name.casefold() not in METHODS:
         raise unknown("method", name, METHODS)
     return METHODS[name.casefold()]

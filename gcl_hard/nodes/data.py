@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from gcl_hard.core.ids import checked_names
 from gcl_hard.core.labels import classes
 from gcl_hard.errors import InputError
 from gcl_hard.files.io import digest_of_arrays
+from gcl_hard.files.tables import name_of_table
 from gcl_hard.graphs.copies import on_device
 from gcl_hard.graphs.features import aligned_columns
 from gcl_hard.graphs.order import Ids, checked_ids
@@ -422,9 +422,7 @@ class NodeSet:
             split=split, columns=columns, categories=categories, merge_weights=merge_weights,
             like=reading,
         )  # fmt: skip
-        if name is None:
-            path = isinstance(nodes, str | Path)
-            name = Path(nodes).name.partition(".")[0] if path else "own"
+        name = name_of_table(nodes) if name is None else name
         made = replace(cls.from_raw(raw, name=name), table=table)
         return made if first is None else made._with_classes(first.class_names)
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from gcl_hard.errors import InputError, unknown
-from gcl_hard.files.tables import read_table
+from gcl_hard.files.tables import name_of_table, read_table
 from gcl_hard.texts import LABELS, TEXTS
 from gcl_hard.vectors.data import LabelledItems
 
@@ -106,9 +105,7 @@ class TextSet(LabelledItems):
             >>> TextSet.from_table(frame).class_names
             ('a', 'b')
         """
-        if name is None:
-            path = isinstance(table, str | Path)
-            name = Path(table).name.partition(".")[0] if path else "own"
+        name = name_of_table(table) if name is None else name
         columns = read_table(table, "texts")
 
         def values(flag: str, named: str | None, usual: Sequence[str]) -> Any:

@@ -16,7 +16,7 @@ from torch import nn
 
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.custom import UserParts, check_call, own_part
-from gcl_hard.experiments.embedding import Items
+from gcl_hard.experiments.embedding import Items, batch_bounds
 from gcl_hard.experiments.experiment import Parts, Reading, RunContext, seeded_weights
 from gcl_hard.files.io import expanded, file_digest, joined_digest
 from gcl_hard.files.tables import is_table
@@ -25,6 +25,7 @@ from gcl_hard.texts.encoders import SentenceEncoder, TextInputs
 from gcl_hard.texts.files import load_texts, paths
 from gcl_hard.texts.settings import TFIDF, TextConfig
 from gcl_hard.texts.tfidf import TfidfEncoder, TfidfInputs
+from gcl_hard.vectors.data import LabelledItems
 from gcl_hard.vectors.items import ItemExperiment
 from gcl_hard.vectors.models import ItemModel, View
 from gcl_hard.vectors.views import VectorViews
@@ -53,6 +54,7 @@ class TextExperiment(ItemExperiment):
     """Experiments on texts; methods as in ``Experiment``."""
 
     item: ClassVar[str] = "text"
+    sets: ClassVar[type[LabelledItems]] = TextSet
     shape: ClassVar[frozenset[str]] = frozenset({"terms", "width", "folder"})
     reading: ClassVar[frozenset[str]] = frozenset({"ids"})
 
@@ -70,14 +72,6 @@ class TextExperiment(ItemExperiment):
     def files(self, config: TextConfig, data_dir: Path | None) -> list[Path]:
         """The tables of a set."""
         return paths(config.dataset, data_dir=data_dir)
-
-    def user_data(self, data: Any, name: str, settings: Mapping[str, Any]) -> TextSet:
-        """A :class:`TextSet` as it is."""
-        if not isinstance(data, TextSet):
-            raise InputError(
-                f"texts are a TextSet, by from_texts or from_table, got {type(data).__name__}"
-            )
-        return data
 
     def user_names(self, config: TextConfig, parts: UserParts) -> dict[str, Any]:
         """The encoder in a folder, by the folder's name and a digest of its files."""
@@ -159,7 +153,7 @@ class TextExperiment(ItemExperiment):
         elif isinstance(encoder, SentenceEncoder):
             inputs = TextInputs(encoder, data.texts, cache_limit=0)
         n, model = reading.batch_size or EMBEDDED, ItemModel(encoder)
-        bounds = np.minimum(np.arange(0, len(data) + n, n), len(data))
+        bounds = batch_bounds(len(data), n)
         return Items(
             {"id": data.names}, data.digest, bounds,
             lambda k: model.embed(inputs.batch(np.arange(bounds[k], bounds[k + 1]))), data.notes,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,7 +17,7 @@ from gcl_hard.core.labels import classes
 from gcl_hard.errors import InputError, unknown
 from gcl_hard.evaluation.checks import as_array, check_numbers
 from gcl_hard.files.io import digest_of_arrays
-from gcl_hard.files.tables import parts_of, read_table
+from gcl_hard.files.tables import name_of_table, parts_of, read_table
 
 UNKNOWN = -1
 """The label of an item whose class is not known, and the part of one that is in none."""
@@ -266,9 +265,7 @@ class VectorSet(LabelledItems):
             >>> vectors.columns, vectors.names.tolist()
             (('a', 'b'), [7, 8])
         """
-        if name is None:
-            path = isinstance(table, str | Path)
-            name = Path(table).name.partition(".")[0] if path else "own"
+        name = name_of_table(table) if name is None else name
         others, read = label_columns(table, "vectors", label=label, id=id, split=split)
         for column in columns or ():
             if column not in others:

@@ -14,11 +14,11 @@ from torch.export import Dim
 
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.custom import check_call, own_part
-from gcl_hard.experiments.embedding import Items
+from gcl_hard.experiments.embedding import Items, batch_bounds
 from gcl_hard.experiments.experiment import Parts, Reading, RunContext
 from gcl_hard.experiments.exporting import Exportable
 from gcl_hard.files.tables import is_table
-from gcl_hard.vectors.data import VectorSet
+from gcl_hard.vectors.data import LabelledItems, VectorSet
 from gcl_hard.vectors.files import load_vectors, paths
 from gcl_hard.vectors.items import EMBEDDED, ItemExperiment
 from gcl_hard.vectors.models import (
@@ -56,6 +56,7 @@ class VectorExperiment(ItemExperiment):
     """Experiments on vectors; methods as in ``Experiment``."""
 
     item: ClassVar[str] = "vector"
+    sets: ClassVar[type[LabelledItems]] = VectorSet
     shape: ClassVar[frozenset[str]] = frozenset({"n_features"})
     reading: ClassVar[frozenset[str]] = frozenset({"ids"})
 
@@ -77,14 +78,6 @@ class VectorExperiment(ItemExperiment):
     def files(self, config: VectorConfig, data_dir: Path | None) -> list[Path]:
         """The file of a set."""
         return paths(config.dataset, data_dir=data_dir)
-
-    def user_data(self, data: Any, name: str, settings: Mapping[str, Any]) -> VectorSet:
-        """A :class:`VectorSet` as it is."""
-        if not isinstance(data, VectorSet):
-            raise InputError(
-                f"vectors are a VectorSet, by from_arrays or from_table, got {type(data).__name__}"
-            )
-        return data
 
     def file_facts(self, data: Any) -> dict[str, Any]:
         """The width and the columns of the vectors."""
@@ -165,7 +158,7 @@ class VectorExperiment(ItemExperiment):
                 f"vectors of {data.name} have {x.shape[1]} numbers, and the encoder's {wanted}"
             )
         n, model = reading.batch_size or EMBEDDED, ItemModel(encoder)
-        bounds = np.minimum(np.arange(0, len(x) + n, n), len(x))
+        bounds = batch_bounds(len(x), n)
         rows = torch.from_numpy(x).to(reading.context.device)
         return Items(
             {"id": data.names}, data.digest, bounds,

@@ -84,8 +84,12 @@ class ItemExperiment(Experiment[Any, Any]):
 
     A kind of items defines :meth:`load`, :meth:`inputs`, :meth:`shape_of`, :meth:`new_encoder` and
     :meth:`raw`, and where it has some :meth:`views`, :meth:`fit_encoder` and :meth:`files`.
+
+    Attributes:
+        sets: the class of its sets.
     """
 
+    sets: ClassVar[type[LabelledItems]] = LabelledItems
     scores_on_cpu: ClassVar[bool] = True
     has_validation: ClassVar[bool] = True
     beside: ClassVar[Mapping[str, tuple[str, ...]]] = BESIDE
@@ -140,6 +144,15 @@ class ItemExperiment(Experiment[Any, Any]):
             **({} if given is None else {"given_split": given.tolist()}),
             **({"notes": list(data.notes)} if data.notes else {}),
         }
+
+    def user_data(self, data: Any, name: str, settings: Mapping[str, Any]) -> Any:
+        """A set of :attr:`sets` as it is."""
+        if not isinstance(data, self.sets):
+            raise InputError(
+                f"{self.item}s are a {self.sets.__name__}, such as by its from_table, got "
+                f"{type(data).__name__}"
+            )
+        return data
 
     def set_name(self, config: ItemConfig) -> str:
         """The name, of a table without its suffix."""

@@ -138,7 +138,7 @@ def process(*words: str) -> Iterator[subprocess.Popen[str]]:
     """A process with a group of its own, all of which has ended afterwards."""
     with subprocess.Popen(
         words, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        # Nobody reads what schedulers log: they would stop when a pipe is full.
+        # Logs are not read, and a scheduler stops when their pipe is full.
         env={**os.environ, "OMP_NUM_THREADS": "1", "DASK_LOGGING__DISTRIBUTED": "error"},
         start_new_session=True,
         # What a script starts in the background ignores Ctrl-C, and so do its children.
