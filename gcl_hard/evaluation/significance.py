@@ -136,7 +136,8 @@ def crossed_interval(
     Two things vary: the training seeds and the test items. With d_s the difference of seed s of S
     and C_st the covariance of d_s and d_t over draws of the items,
 
-        V = var(d) / S + max(0, mean of C_st over s ≠ t),  ν = (S − 1) · (V · S / var(d))²
+        V = max(var(d) / S + max(0, mean of C_st over s ≠ t), mean of C_st over all s, t),
+        ν = (S − 1) · (V · S / var(d))²
 
     and the interval is mean(d) ± t(ν) · √V, var(d) with S − 1 in its denominator. If items matter
     little, it is that of the ordinary t-test of the seeds. With one seed only the items vary:
@@ -184,7 +185,8 @@ def crossed_test(a: ArrayLike, b: ArrayLike | None = None, *, level: float = 0.9
 
     Returns:
         Mean of a − b with its interval, t and p. With one seed only the items vary. With two seeds
-        the interval covers less than its level, .87 to .95 in simulations; with more it does not.
+        or more the variance is at least that of the mean over items, as seeds may agree by chance:
+        an interval at .95 covered .94 to .98 of the time in simulations.
 
     Raises:
         InputError: other shapes, values that are not finite numbers, or a level out of range.
@@ -217,7 +219,8 @@ def _crossed(d: Floats, item_covariance: Floats, level: float) -> PairedTest:
     if n > 1:
         seed_variance = float(d.var(ddof=1)) / n
         shared = (item_covariance.sum() - item_covariance.trace()) / (n * (n - 1))
-        variance = seed_variance + max(0.0, float(shared))
+        # Few seeds may agree by chance: their mean varies at least as by its items alone.
+        variance = max(seed_variance + max(0.0, float(shared)), float(item_covariance.mean()))
         degrees = (n - 1) * (variance / seed_variance) ** 2 if seed_variance else np.inf
     error = variance**0.5
     mean, half = float(d.mean()), float(-stdtrit(degrees, (1 - level) / 2)) * error

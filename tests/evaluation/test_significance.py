@@ -72,7 +72,7 @@ def crossed(rng, n, seed_spread, item_spread, joint_spread):
     return values.mean(1), weights @ values.T
 
 
-@pytest.mark.parametrize("n", [3, 5])
+@pytest.mark.parametrize("n", [2, 3, 5])
 @pytest.mark.parametrize(
     "spread", [(1, 1, 1), (2, 1, 0.5), (0, 1, 1), (1, 0, 0)], ids=lambda spread: f"spread {spread}"
 )
@@ -349,3 +349,14 @@ def test_the_p_value_is_that_of_its_interval() -> None:
     assert (rounded.difference, rounded.p) == (0, 1)
     with pytest.raises(InputError):
         crossed_test([[1.0]])
+
+
+@pytest.mark.parametrize("seeds", [2, 3])
+def test_seeds_that_agree_by_chance_make_no_difference_certain(seeds: int) -> None:
+    """Of 1,000 differences that are 0 about a twentieth is found, as p says."""
+    rng = np.random.default_rng(0)
+    p = [
+        crossed_test(0.3 * rng.normal(size=600) + rng.normal(size=(seeds, 600))).p
+        for _ in range(1000)
+    ]
+    assert np.mean(np.less(p, 0.05)) < 0.07

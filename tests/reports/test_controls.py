@@ -121,7 +121,7 @@ def crossed(d: Any) -> tuple[float, float, float]:
                 product = (d[i] - means[i]) @ (d[j] - means[j]) / n
                 spread += product / n / (s * (s - 1))
     of_seeds = means.var(ddof=1) / s
-    variance = of_seeds + max(0.0, spread)
+    variance = max(of_seeds + max(0.0, spread), d.mean(0).var() / n)
     degrees = (s - 1) * (variance / of_seeds) ** 2
     half = stats.t.ppf(0.975, degrees) * math.sqrt(variance)
     return means.mean(), half, 2 * stats.t.sf(abs(means.mean()) / math.sqrt(variance), degrees)
