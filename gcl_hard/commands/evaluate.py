@@ -107,7 +107,7 @@ def evaluate(
         baselines: ``"majority"``, ``"graph-size"``, ``"label-histogram"``, ``"wl"``, ``"wl-oa"``,
             ``"untrained"`` or ``"supervised"``, of nodes also ``"raw"`` and ``"sgc"``; the
             untrained and the supervised one use your encoder. Majority and untrained if None, of
-            nodes all.
+            nodes all, of links frequency and untrained.
         select: whether settings with several values are chosen inside training folds.
         metric: one or several scores that are shown, such as ``"balanced_accuracy"`` or
             ``"f1_macro"``, computed from predictions; tests and ``select`` use the first. The
@@ -434,13 +434,9 @@ class Evaluation:
         return run, path
 
     def _config(self, method: str | None, settings: dict[str, Any]) -> RunConfig:
-        if method not in {None, *(config.method for config in self.results.configs)}:
-            from gcl_hard.reports.rows import rows
-
-            for row in rows(self.results):
-                if row.label == method and row.kind in ("fixed", "baseline"):
-                    config: RunConfig = row.config
-                    return config
+        methods = {None, *(config.method for config in self.results.configs)}
+        if method not in methods and (row := self._rows().get(str(method))) is not None:
+            return row
         asked = {**settings, **({} if method is None else {"method": method})}
         configs = [
             config
@@ -449,16 +445,22 @@ class Evaluation:
         ]
         if not configs:
             wanted = ", ".join(f"{key} {value}" for key, value in asked.items())
-            runs = "; ".join(dict.fromkeys(map(str, self.results.configs)))
-            raise InputError(f"no run has {wanted}; there are: {runs}")
+            raise InputError(f"no run has {wanted}; there are: {'; '.join(self._rows())}")
         first = configs[0]
         alike = [config for config in configs if config.method == first.method]
         if len({encoder_name(config) for config in alike}) > 1:
-            runs = "; ".join(dict.fromkeys(map(str, alike)))
+            labels = "; ".join(label for label, row in self._rows().items() if row in alike)
             raise InputError(
-                f"several encoders were run: name a row of the table, or say encoder=… of {runs}"
+                f"several encoders were run: say encoder=…, or name a row of the table: {labels}"
             )
         return first
+
+    def _rows(self) -> dict[str, RunConfig]:
+        """Configurations by the labels of their rows."""
+        from gcl_hard.reports.rows import rows
+
+        kinds = "fixed", "baseline"
+        return {row.label: row.config for row in rows(self.results) if row.kind in kinds}
 
 
 def _matches(config: RunConfig, name: str, value: Any) -> bool:

@@ -225,7 +225,7 @@ def labels_for(
         remedy = "labels[:, 0]" if column else "labels.argmax(1)" if rows else "labels.long()"
         raise InputError(
             f"labels must be integers, the classes of {n_items} items, got {described(values)}: "
-            f"give {remedy}{'' if column else ', or a label_gap=(δ₊, δ₋)'}"
+            f"give {remedy}{'' if column else ', or NegativeSampler(label_gap=(δ₊, δ₋))'}"
         )
     if values.dim() not in (1, 2) or len(values) != n_items:
         raise InputError(f"labels must be [{n_items}] or [{n_items}, T], got {described(values)}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tarfile
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from itertools import chain
@@ -79,6 +80,8 @@ def load_links(
         ('a', 'b')
     """
     name = os.fspath(name)
+    if columns is not None and not is_table(name):
+        raise InputError(f"columns are those of a table, CSV, TSV or Parquet, and {name} is none")
     path = locate(name, data_dir=data_dir, cache_dir=cache_dir, download=download)
     if is_table(path.name):
         return LinkSet.from_table(
@@ -158,6 +161,13 @@ def read_links(path: str | Path, *, name: str | None = None) -> LinkSet:
     path, notes = Path(path), list[str]()
     name = name or canonical_name(path.name.partition(".tar")[0].removesuffix(".tgz"))
     triples = [_facts(content, path, part, notes) for part, content in _contents(path).items()]
+    uses = Counter(chain.from_iterable(chain.from_iterable(triples)))
+    for part, (first, *_) in zip(PARTS, triples, strict=True):
+        if all(uses[name] == 1 for name in first):
+            raise InputError(
+                f"{path}, {part}.txt, line 1: {' '.join(first)}, whose names stand in no other "
+                f"line: remove it if they name the columns, and move it down if it is a fact"
+            )
     return LinkSet.from_triples(*triples, name=name, notes=notes)
 
 

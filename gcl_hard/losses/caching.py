@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from gcl_hard.errors import InputError
+from gcl_hard.errors import InputError, check_at_least
 from gcl_hard.functional.negatives import readable
 from gcl_hard.losses.gathering import InStep
 from gcl_hard.losses.loss import ContrastiveLoss
@@ -157,6 +157,7 @@ class _Batch:
         generators: Iterable[torch.Generator],
     ) -> None:
         self._encode, self._parts, self._called = encode, [*parts], _modules(encode, modules)
+        check_at_least("parts", len(self._parts), 1)
         self._parallel = [
             m
             for module in self._called

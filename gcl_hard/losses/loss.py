@@ -255,8 +255,8 @@ class ContrastiveLoss(nn.Module):
 
     @property
     def beta(self) -> float | Schedule:
-        """β of the exponential hardening; can be set. InputError for another hardening."""
-        return self._hardening(Exponential, "beta").beta
+        """β of the exponential hardening; can be set. AttributeError for another hardening."""
+        return self._hardening(Exponential, "beta", AttributeError).beta
 
     @beta.setter
     def beta(self, value: float | Schedule) -> None:
@@ -264,17 +264,17 @@ class ContrastiveLoss(nn.Module):
 
     @property
     def threshold(self) -> float | Schedule:
-        """Cosine l of the threshold hardening; can be set. InputError for another hardening."""
-        return self._hardening(Threshold, "threshold").cosine
+        """Cosine l of the threshold hardening; can be set. AttributeError for another hardening."""
+        return self._hardening(Threshold, "threshold", AttributeError).cosine
 
     @threshold.setter
     def threshold(self, value: float | Schedule) -> None:
         self.sampler.hardening = replace(self._hardening(Threshold, "threshold"), cosine=value)
 
-    def _hardening(self, kind: type[H], setting: str) -> H:
+    def _hardening(self, kind: type[H], setting: str, error: type[Exception] = InputError) -> H:
         hardening = self.sampler.hardening
         if not isinstance(hardening, kind):
-            raise InputError(f"this loss has no {setting}: its hardening is {hardening}")
+            raise error(f"this loss has no {setting}: its hardening is {hardening}")
         return hardening
 
     def set_epoch(self, epoch: int, epochs: int) -> None:
@@ -581,7 +581,7 @@ class ContrastiveLoss(nn.Module):
         """
         sampler = self.sampler
         reasons = {
-            f"positives={self.positives!r}: a query has one": self.positives != "view",
+            f'positives={self.positives!r}: give positives="view"': self.positives != "view",
             "synthetic negatives": sampler.synthetic is not None,
             "pair_weights of items: give log_proposal or known": sampler.pair_weights is not None,
             f'hardness_scale="{self.hardness_scale}"': (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -65,12 +66,14 @@ def views_of(
     views: list[Any] = [z1] if hasattr(z1, "ndim") else [*z1]
     if len(views) == 1 and isinstance(z1, Tensor) and z1.dim() == 3:
         views = list(z1.unbind(1))
-        if len(views) > len(z1):
-            raise InputError(
-                f"views [B, V, d] are {[*z1.shape]}, {len(views)} views of {len(z1)} items: stack "
-                f"views along axis 1"
+        if 1 < len(z1) < len(views) and z2 is labels is None:
+            warnings.warn(
+                f"views [B, V, d] of {[*z1.shape]} are {len(views)} views of {len(z1)} items: "
+                f"stack views along axis 1",
+                stacklevel=4,
             )
-    if isinstance(z1, Tensor) and isinstance(z2, Tensor) and _is_view(z2):
+    is_view = labels is not None or (isinstance(z2, Tensor) and _is_view(z2))
+    if z2 is not None and hasattr(z1, "ndim") and is_view:
         views.append(z2)
     elif z2 is not None and labels is not None:
         raise InputError("labels are given twice: loss(z1, z2, labels) or loss([z1, …], labels)")
@@ -80,6 +83,11 @@ def views_of(
     if not views or not fit:
         got = " and ".join(map(described, views))
         raise InputError(f"views must be tensors [B, d] each or [B, V, d] together, got {got}")
+    if isinstance(labels, Tensor) and labels.shape[:1] != views[0].shape[:1]:
+        stacked = ": stack views along axis 1" * (isinstance(z1, Tensor) and z1.dim() == 3)
+        raise InputError(
+            f"labels must be {len(views[0])}, one of each item, got {described(labels)}{stacked}"
+        )
     return ViewBatch(views, labels)
 
 

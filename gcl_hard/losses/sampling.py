@@ -15,7 +15,12 @@ from gcl_hard.errors import InputError, check_at_least, check_option, checking_k
 from gcl_hard.functional.hardening import Hardening, Rows, as_hardening
 from gcl_hard.functional.labels import LabelGap, check_gap
 from gcl_hard.functional.mixture import Beta, BetaMixture, MixturePosterior
-from gcl_hard.functional.negatives import draw, log_negative_distribution, readable
+from gcl_hard.functional.negatives import (
+    described,
+    draw,
+    log_negative_distribution,
+    readable,
+)
 from gcl_hard.losses.synthetic import SyntheticNegatives
 
 Admission = Literal["others", "other_labels", "rest"]
@@ -299,5 +304,7 @@ class NegativeSampler(nn.Module):
 
     def extra_repr(self) -> str:
         """The summary that ``print`` shows."""
-        draws = f", draws={self.draws}" if self.draws else ""
-        return f"admit={self.admit!r}, hardening={self.hardening}{draws}"
+        weights = None if self.pair_weights is None else described(self.pair_weights)
+        more = {"label_gap": self.label_gap, "draws": self.draws, "pair_weights": weights}
+        shown = "".join(f", {name}={value}" for name, value in more.items() if value is not None)
+        return f"admit={self.admit!r}, hardening={self.hardening}{shown}"

@@ -28,7 +28,7 @@ from gcl_hard.experiments.settings import (
     row,
     settings_class,
 )
-from gcl_hard.files.tables import is_table
+from gcl_hard.files.tables import SUFFIXES, is_table
 from gcl_hard.graphs.parts import Merge
 from gcl_hard.losses.loss import ContrastiveLoss, Reduction
 from gcl_hard.losses.methods import METHODS
@@ -269,8 +269,8 @@ class NodeConfig(OwnTraining, _Views, RunConfig, NodeLoss):  # type: ignore[misc
         """Refuse meaningless combinations on nodes."""
         if (self.edges is None) == is_table(self.dataset):
             raise InputError(
-                "a table of nodes and one of edges make a graph: give --dataset nodes.csv and "
-                "--edges edges.csv"
+                "a table of nodes and one of edges make a graph: give --dataset NODES and --edges "
+                f"EDGES, {', '.join(SUFFIXES)} each"
             )
         if self.folds is not None and self.shares != defaults(type(self))["shares"]:
             raise InputError("folds say what the parts are: leave shares out, or folds")

@@ -290,7 +290,7 @@ def keys(values: NDArray[Any], name: str) -> tuple[Any, ...]:
     if (most := Counter(ids).most_common(1)) and most[0][1] > 1:
         raise InputError(
             f"{most[0][1]} rows of column {name} have the id {most[0][0]}: give each node one row, "
-            f"and name the column of ids by id (--id)"
+            f"or name another column of ids by id (--id)"
         )
     return ids
 

@@ -196,8 +196,17 @@ class Scores:
         return [score for folds in self.folds for score in folds]
 
     @cached_property
+    def resamples(self) -> list[float]:
+        """Scores of the resamples that intervals are over: every seed × fold, or every split where
+        seeds share them, its mean over seeds, as more seeds draw no other splits.
+        """
+        if self.one_split or not self.common_splits:
+            return self.flat
+        return [fmean(of_split) for of_split in zip(*self.folds, strict=True)]
+
+    @cached_property
     def interval(self) -> Interval | None:
-        """Mean and 95 % interval over seeds × folds by the corrected variance; None for one.
+        """Mean and 95 % interval over the resamples by the corrected variance; None for one.
 
         Over seeds and test units, where these are known; within the range of the metric.
         """
@@ -206,10 +215,10 @@ class Scores:
             if math.isnan(test.p):  # not defined on enough draws
                 return None
             interval = Interval(test.difference, test.low, test.high)
-        elif len(self.flat) < 2:
+        elif len(self.resamples) < 2:
             return None
         else:
-            interval = corrected_interval(self.flat, test_share=self.test_share)
+            interval = corrected_interval(self.resamples, test_share=self.test_share)
         measure = metric(self.metric)
         return Interval(interval.mean, measure.within(interval.low), measure.within(interval.high))
 
@@ -293,8 +302,8 @@ def standard_error(accuracy: float, n: int) -> float:
 class Comparison(Interval):
     """The paired difference of two rows, ours less theirs, on the folds of the seeds of both.
 
-    Its interval is that of the corrected resampled t-test, at 95 %; over seeds and test units where
-    these are known.
+    Its interval is that of the corrected resampled t-test, at 95 %, over
+    :attr:`Scores.resamples`; over seeds and test units where these are known.
 
     Attributes:
         seeds: number of seeds that both have.
@@ -346,7 +355,7 @@ def compare(ours: Scores | None, theirs: Scores | None) -> Comparison | None:
         n_folds = min(ours.n_folds, theirs.n_folds)
     a, b = ours.restricted(seeds, n_folds), theirs.restricted(seeds, n_folds)
     over_units = a.samples and b.samples and a.metric == b.metric
-    if len(a.flat) < 2 and not over_units:
+    if len(a.resamples) < 2 and not over_units:
         return None
     if a.metric != b.metric or len(a.flat) != len(b.flat):
         raise InputError(
@@ -359,7 +368,8 @@ def compare(ours: Scores | None, theirs: Scores | None) -> Comparison | None:
         if math.isnan(t.p):
             return None
     else:
-        t = corrected_t_test(a.flat, b.flat, test_share=max(a.test_share, b.test_share))
+        share = max(a.test_share, b.test_share)
+        t = corrected_t_test(a.resamples, b.resamples, test_share=share)
     p_wilcoxon = wilcoxon(a.means, b.means)
     return Comparison(
         t.difference, t.low, t.high, len(seeds), t.p, p_wilcoxon, a.n_folds, t.degrees

@@ -14,7 +14,7 @@ SEEN, BLIND = "§", "°"
 SOURCES = {
     "folds": ("seeds and folds", "corrected resampled t-test, whose p may be too small where folds "
               "share an encoder,"),
-    "splits": ("seeds and splits", "corrected resampled t-test"),
+    "splits": ("splits, means over seeds", "corrected resampled t-test"),
     "seeds": ("seeds, on these test items", "paired t-test"),
     "draws": ("seeds, each with a draw of classes", "corrected resampled t-test"),
     "items": ("seeds and test items", "t-test of Obuchowski and Rockette"),
@@ -50,7 +50,7 @@ LINES = (
     ("inside", r"\binside\b", "chosen on validation items or a held-out part of the training data"),
     ("best", r"\bbest\b", "the best of several settings on the test data: no estimate, not tested"),
     ("inner", "^inner [^,]*$", "of the best trial, which is also the luckiest: optimistic"),
-    ("outer", "^outer [^,]*$", "of the best settings, on items that no trial has seen"),
+    ("outer", "^outer [^,]*$", "of the best settings, on test items"),
     ("optimism", r"\boptimism\b", "by how much choosing on the data of the score has raised "
      "it, with chance"),
     (BLIND, BLIND, "tells no two items apart and predicts the most frequent class; not tested"),

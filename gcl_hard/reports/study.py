@@ -123,10 +123,15 @@ def _part(result: SearchResult, name: str) -> list[str]:
 
 
 def chosen_on_test(result: SearchResult) -> str | None:
-    """The warning for a search under protocol ``transductive``; None for any other."""
-    if not on_test(result):
-        return None
-    return NO_ESTIMATE + ", whose labels the encoders have seen" * result.reads_labels
+    """The warning for a search under protocol ``transductive``, or on several splits of the same
+    items; None for any other.
+    """
+    if on_test(result):
+        return NO_ESTIMATE + ", whose labels the encoders have seen" * result.reads_labels
+    config = result.findings[0].config
+    if experiment_of(config).common_splits and config.n_scores > 1:
+        return f"splits overlap: what one of the {config.n_scores} tests on, others choose by"
+    return None
 
 
 # Tables

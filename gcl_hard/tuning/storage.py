@@ -432,12 +432,16 @@ def complete(study: Study) -> list[FrozenTrial]:
 
 
 def best_trial(trials: Iterable[FrozenTrial], *, higher: bool = True) -> FrozenTrial | None:
-    """The trial with the best score, on a tie the oldest; None without a score.
+    """The trial with the best score, on a tie up to rounding the oldest; None without a score.
 
     Not ``study.best_trial``, which is any of the equal ones in a database.
     """
     scored = [trial for trial in trials if trial.state == TrialState.COMPLETE]
-    return scored[best([trial.values[0] for trial in scored], higher=higher)] if scored else None
+    return (
+        scored[best([round(trial.values[0], 9) for trial in scored], higher=higher)]
+        if scored
+        else None
+    )
 
 
 def failure_of(trial: FrozenTrial) -> str | None:

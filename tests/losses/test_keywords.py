@@ -100,6 +100,11 @@ def test_labels_in_a_column_and_stacked_views_are_not_guessed() -> None:
     with pytest.raises(InputError, match="axis 1"):
         loss(torch.stack([z, z]), labels=labels)
     torch.testing.assert_close(loss(torch.stack([z, z], 1), labels=labels), loss(z, z, labels))
+    few = z[:1], z[1:2], labels[:1]  # the last batch of an epoch
+    assert loss(torch.stack(few[:2], 1), few[2]) == loss(*few) == 0
+    with pytest.warns(UserWarning, match="axis 1"):
+        contrastive_loss("hucl")(torch.stack([z, z]))
+    assert not hasattr(contrastive_loss("ucl"), "beta")
 
 
 def test_a_loss_takes_a_sampler_and_a_method_is_named_as_here() -> None:
