@@ -632,7 +632,7 @@ def test_links_and_images_of_ones_own_are_evaluated(tmp_path: Path) -> None:
     distmult, transe = evaluation.table["mean"]
     assert by_label.difference == pytest.approx(transe - distmult)
     for row in ("ucl", "hucl transe"):
-        with pytest.raises(InputError):
+        with pytest.raises(InputError, match="ucl distmult; ucl transe"):
             evaluation.compare_items(row, "ucl transe")
 
     pixels = rng.integers(0, 256, (40, 3, 8, 8), np.uint8)

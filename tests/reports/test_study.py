@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from gcl_hard.nodes.settings import NodeConfig
 from gcl_hard.reports.frame import standard_error
 from gcl_hard.reports.study import (
     best_trials,
@@ -102,6 +103,13 @@ def test_the_paper_s_protocol_has_one_number_and_a_warning() -> None:
     warning = chosen_on_test(result) or ""
     assert says(warning, "no estimate", "test folds", "labels", "seen")
     assert chosen_on_test(result_of()) is None
+
+
+def test_a_search_over_overlapping_splits_has_a_warning() -> None:
+    for splits in (1, 5):
+        config = NodeConfig("Cora", "hucl", splits=splits)
+        warning = chosen_on_test(result_of(finding(searched(), config=config))) or ""
+        assert says(warning, "overlap", splits) == (splits > 1)
 
 
 # The time that a search took

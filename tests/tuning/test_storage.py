@@ -399,7 +399,7 @@ def test_what_is_put_back_after_ctrl_c_costs_no_try(study: optuna.Study) -> None
 def test_counts_are_of_what_ended_and_why_others_failed(study: optuna.Study) -> None:
     ends: list[tuple[TrialState, float | None, str | None]] = [
         (TrialState.COMPLETE, 60.0, None), (TrialState.COMPLETE, 70.0, None),
-        (TrialState.COMPLETE, 70.0, None), (TrialState.PRUNED, None, None),
+        (TrialState.COMPLETE, 70.0 + 1e-12, None), (TrialState.PRUNED, None, None),
         (TrialState.FAIL, None, "a"), (TrialState.FAIL, None, "a"), (TrialState.FAIL, None, "b"),
         (TrialState.FAIL, None, INTERRUPTED),
     ]  # fmt: skip
