@@ -30,8 +30,8 @@ def bench_parser(domain: Domain = DEFAULT, full: bool = True) -> Parser:
     """The parser of ``python -m gcl_hard.bench``, with the settings of a domain."""
     parser = Parser(
         "gcl_hard.bench",
-        "Train encoders with hard negatives and score them: graphs by a nested SVM, nodes and "
-        "images by a linear probe. Lists (a,b,c) run in all combinations.",
+        "Train encoders with hard negatives and score them as their domain does: graphs by a "
+        "nested SVM, links by ranks, others by a probe. Lists (a,b,c) run in all combinations.",
         "--dataset PTC --method ucl,hscl --seeds 3",
         config=CONFIGS[domain], full=full,
     )  # fmt: skip

@@ -522,7 +522,7 @@ class LinkSet:
             ...
             gcl_hard.errors.InputError: unknown entities: 'Mueller' (did you mean 'Müller'?)
         """
-        columns = []
+        columns, unknown = [], dict[str, None]()
         for column, kind in enumerate(("entities", "relations", "entities")):
             numbers = self._numbers_by_name[kind]
             names = [triple[column] or "" for triple in triples]
@@ -530,8 +530,11 @@ class LinkSet:
                 rows = {x: f" in row {names.index(x) + 1}" * (len(names) > 1) for x in lacking[:3]}
                 shown = "; ".join(_with_nearest(x, numbers) + row for x, row in rows.items())
                 more = f"; and {len(lacking) - 3:,} more" if len(lacking) > 3 else ""
-                raise InputError(f"unknown {kind}: {shown}{more}")
-            columns.append(torch.tensor([numbers[name] for name in names], dtype=torch.int64))
+                unknown[f"unknown {kind}: {shown}{more}"] = None
+            numbered = [numbers.get(name, -1) for name in names]
+            columns.append(torch.tensor(numbered, dtype=torch.int64))
+        if unknown:
+            raise InputError("; ".join(unknown))
         return torch.stack(columns, 1)
 
     @cached_property

@@ -27,6 +27,7 @@ USUAL = {
 """Names by which columns are recognised, in any case."""
 LIKE_LABELS = ("label", "labels", "class", "classes", "target", "y")
 """Names of columns that may have classes, of which a user is warned where they are features."""
+NUMBER, CODE = re.compile(r"[+-]?\d+([.,]\d+)?"), re.compile(r"0\d+|\d{16,}")
 DATE = re.compile(r"(\d{4}[-./]\d{1,2}[-./]\d{1,2}|\d{1,2}[-./]\d{1,2}[-./]\d{2,4})([ T].*)?")
 SHOWN = 3
 
@@ -81,6 +82,14 @@ class TableFeature:
         words = sorted({*_texts(known)})
         if not category and all(map(DATE.fullmatch, words)):
             raise InputError(f"column {name} has dates, such as {words[0]}, and no numbers")
+        odd = [word for word in words if "," in word or not NUMBER.fullmatch(word)]
+        numbers = sum(NUMBER.fullmatch(word) is not None for word in words)
+        codes = category or any(map(CODE.fullmatch, words))
+        if odd and not codes and 2 * numbers > len(words):
+            raise InputError(
+                f"column {name} is of numbers but for {odd[0]!r}: correct it, or say that the "
+                f"numbers are words by categories (--categories)"
+            )
         if len(words) > MOST_KINDS:
             raise InputError(f"column {name} has {len(words):,} different words, each a column")
         return cls(name, tuple(words), flagged=flagged)

@@ -634,7 +634,8 @@ def _row_line(row: Row, controls: Iterable[str]) -> dict[str, Any]:
     }  # fmt: skip
     for control in controls:
         test = row.tests.get(control)
-        line[f"vs_{control}"] = test and test.mean
+        for name, end in (("vs", "mean"), ("low", "low"), ("high", "high")):
+            line[f"{name}_{control}"] = test and getattr(test, end)
         line[f"p_{control}"] = test and test.p
         line[f"p_wilcoxon_{control}"] = test and test.p_wilcoxon
     return line | {"optimism": row.optimism, "seconds": row.seconds or None}

@@ -226,8 +226,8 @@ def test_unknown_names_are_answered_with_the_nearest() -> None:
         [links.entities.index("Ort 3"), -1, -1]
     ]
     with pytest.raises(InputError) as caught:
-        links.numbered([("Ort 3", None, ""), ("Kaufer 11", None, "Ort 3")])
-    assert says(str(caught.value), "Kaufer 11", "Käufer 11", "row 2")
+        links.numbered([("Ort 3", None, ""), ("Kaufer 11", "sold", "Ort 3")])
+    assert says(str(caught.value), "Kaufer 11", "Käufer 11", "row 2", "sold")
     assert not says(str(caught.value), "Ort 3")
 
 

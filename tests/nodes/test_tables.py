@@ -287,6 +287,8 @@ def keep(frame: pd.DataFrame) -> pd.DataFrame:
         (lambda f: f.assign(since=pd.Timestamp("2024-05-01")), keep, {}, ["since", "dates"]),
         (lambda f: f.assign(since="1.5.2024"), keep, {}, ["since", "dates"]),
         (lambda f: f.assign(empty=np.nan), keep, {}, ["empty"]),
+        (lambda f: f.assign(fee=[f"{k},5" for k in range(N)]), keep, {}, ["fee", "0,5"]),
+        (lambda f: f.assign(fee=["free", *map(str, range(1, N))]), keep, {}, ["fee", "free"]),
         (lambda f: f.assign(split="train, perhaps"), keep, {}, ["split", "train, perhaps"]),
         (lambda f: f.rename(columns={"age": "city"}), keep, {}, ["city", "two"]),
         (keep, drop("weight"), {"merge_weights": "sum"}, ["merge_weights", "--weight"]),
