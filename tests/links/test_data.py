@@ -302,8 +302,8 @@ def test_a_first_line_whose_words_other_lines_have_is_a_fact(tmp_path: Path) -> 
         written(tmp_path, "head\ttail\trelation\na\tb\tr\n")
     assert says(str(error.value), "train.txt", 1, "columns", "tail")
     with pytest.raises(InputError) as error:
-        written(tmp_path, "a\tr\tb\nb\tr\tc\n", "Kopf\tArt\tEnde\nc\tr\ta\n", "a\tr\tc\n")
-    assert says(str(error.value), "valid.txt", 1, "Kopf", "Art", "Ende", "columns")
+        written(tmp_path, "a\tr\tb\nb\tr\tc\n", "Kopf\tArt\tZiel\nc\tr\ta\n", "a\tr\tc\n")
+    assert says(str(error.value), "valid.txt", 1, "Kopf", "Art", "Ziel", "columns")
 
 
 def test_triples_that_end_with_the_relation_are_noted() -> None:
