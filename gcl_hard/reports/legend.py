@@ -49,8 +49,8 @@ LINES = (
     ("open", "^open$", "no seed is finished"),
     ("inside", r"\binside\b", "chosen on validation items or a held-out part of the training data"),
     ("best", r"\bbest\b", "the best of several settings on the test data: no estimate, not tested"),
-    ("inner", "^inner [^,]*$", "of the best trial, which is also the luckiest: optimistic"),
-    ("outer", "^outer [^,]*$", "of the best settings, on test items"),
+    ("inner", "^inner [^,\n]*$", "of the best trial, which is also the luckiest: optimistic"),
+    ("outer", "^outer [^,\n]*$", "of the best settings, on test items"),
     ("optimism", r"\boptimism\b", "by how much choosing on the data of the score has raised "
      "it, with chance"),
     (BLIND, BLIND, "tells no two items apart and predicts the most frequent class; not tested"),
@@ -142,7 +142,7 @@ def legend(rows: Sequence[Row], texts: Iterable[str]) -> list[tuple[str, str]]:
         >>> legend([], ["method", "kNN"])
         [('kNN', 'the 200 nearest training items vote in the place of the probe')]
     """
-    texts = [*texts]
+    joined = "\n".join(text.replace("\n", " ") for text in texts)
     sources = dict.fromkeys(SOURCES[varied(row)] for row in rows)
     facts = {
         "over": " or ".join(over for over, _ in sources),
@@ -153,5 +153,5 @@ def legend(rows: Sequence[Row], texts: Iterable[str]) -> list[tuple[str, str]]:
     return [
         (sign, meaning.format(**facts))
         for sign, pattern, meaning in LINES
-        if any(re.search(pattern, text) for text in texts)
+        if re.search(pattern, joined, re.MULTILINE)
     ]

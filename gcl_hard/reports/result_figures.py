@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from gcl_hard.reports.rows import Row
 
 
+MOST_LABELS = 150
+
+
 def frame(lines: Sequence[Row]) -> pd.DataFrame:
     """Finished rows, one line each.
 
@@ -57,12 +60,12 @@ def score_figure(lines: Sequence[Row]) -> Figure | None:
         lines: rows of one protocol and metric.
 
     Returns:
-        The figure; None without a finished run.
+        The figure; None without a finished run, or of more than 150 rows, which nobody reads.
     """
     data = frame(lines)
     if any(line.one_split for line in lines):
         data = data[data["method"] != "majority"]
-    if data.empty:
+    if data.empty or data["label"].nunique() > MOST_LABELS:
         return None
     figure, panels = _interval_panels(
         data.assign(panel=data["dataset"]), metric(lines[0].metric).label

@@ -314,15 +314,16 @@ def score_tables(rows: Sequence[Row]) -> list[DataFrame]:
     }  # fmt: skip
     for start in range(0, len(sets), ACROSS):
         shown = sets[start : start + ACROSS]
+        beside_it = [
+            (name, head, text)
+            for head, (text, has) in further.items()
+            for name in shown
+            if any(has(row) for row in rows if row.dataset == name)
+        ]
         body = [
             {"": label}
             | {name: _entry(of_set.get(name), control) for name in shown}
-            | {
-                f"{name}, {head}": text(of_set.get(name))
-                for head, (text, has) in further.items()
-                for name in shown
-                if any(has(row) for row in rows if row.dataset == name)
-            }
+            | {f"{name}, {head}": text(of_set.get(name)) for name, head, text in beside_it}
             for label, of_set in by_label(row for row in rows if row.dataset in shown).items()
         ]
         tables.append(DataFrame(body))
