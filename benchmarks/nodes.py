@@ -89,7 +89,8 @@ def measured_loss(name: str, n: int) -> tuple[float, float]:
 def random_graph(n: int, n_edges: int, n_features: int, entries: int | None) -> NodeBatch:
     """A random graph with both directions of each edge; sparse features of ones, or dense ones."""
     draws = np.random.default_rng(0)
-    ends = draws.integers(n, size=(2, n_edges))
+    first = draws.integers(n, size=n_edges)
+    ends = np.stack([first, (first + draws.integers(1, n, size=n_edges)) % n])  # no self-loops
     edges = torch.from_numpy(np.concatenate([ends, ends[::-1]], 1))
     if entries is None:
         return NodeBatch(torch.randn(n, n_features), edges)

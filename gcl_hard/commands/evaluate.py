@@ -329,8 +329,8 @@ class Evaluation:
             **settings: those that tell it from other runs of the method, such as ``beta=2``.
 
         Returns:
-            float32 [encoders, G, d]; under the protocol ``inductive`` encoder k has not seen the
-            graphs of fold k, otherwise there is one.
+            float32 [encoders, n, d]; under the protocol ``inductive`` encoder k has not seen the
+            graphs of fold k. [n, d] where one encoder serves all splits, as of nodes.
 
         Raises:
             InputError: for a run that was not asked for, is not finished or was not saved.

@@ -485,6 +485,12 @@ class Experiment(ABC, Generic[C, D]):
         """
         return 1 / (config.n_scores - 1) if config.n_scores > 1 else 0.0
 
+    def search_caution(self, config: C) -> str | None:
+        """What a search says where its outer score is no test of its choice, or not comparable."""
+        if self.common_splits and config.n_scores > 1:
+            return f"splits overlap: what one of the {config.n_scores} tests on, others choose by"
+        return None
+
     def unit_values(self, values: NDArray[Any]) -> NDArray[Any]:
         """Values of the test units, from values of the test items; both have the same mean."""
         return values

@@ -92,6 +92,13 @@ class LinkExperiment(Experiment[LinkConfig, LinkSet]):
         )  # fmt: skip
         return data.to(torch.device(context.device))
 
+    def search_caution(self, config: LinkConfig) -> str | None:
+        """Validation ranks do not know the test facts."""
+        return (
+            "inner ranks count test facts as wrong answers, outer ranks leave them out: the two "
+            "scores do not compare"
+        )
+
     def facts(self, data: LinkSet) -> dict[str, Any]:
         """Sizes, and a digest."""
         return {

@@ -122,16 +122,12 @@ def _part(result: SearchResult, name: str) -> list[str]:
     )
 
 
-def chosen_on_test(result: SearchResult) -> str | None:
-    """The warning for a search under protocol ``transductive``, or on several splits of the same
-    items; None for any other.
-    """
+def caution(result: SearchResult) -> str | None:
+    """The warning for a search under protocol ``transductive``, or that of its experiment."""
     if on_test(result):
         return NO_ESTIMATE + ", whose labels the encoders have seen" * result.reads_labels
     config = result.findings[0].config
-    if experiment_of(config).common_splits and config.n_scores > 1:
-        return f"splits overlap: what one of the {config.n_scores} tests on, others choose by"
-    return None
+    return experiment_of(config).search_caution(config)
 
 
 # Tables
@@ -328,7 +324,7 @@ def page(
         "search.md.j2",
         head=HEAD,
         title=title(result),
-        warning=chosen_on_test(result),
+        warning=caution(result),
         numbers=numbers(result),
         space=space([finding.study for finding in result.findings]),
         studies=studies(result) if len(result.findings) > 1 else None,
@@ -379,7 +375,7 @@ def _head(result: SearchResult, finding: Finding, config: Path, command: str) ->
         command=command,
         finding=finding,
         settings=best_settings(finding).replace(END, " (an end of its range)"),
-        warning=chosen_on_test(result),
+        warning=caution(result),
         missing=_not_in_config(result, finding),
     ).rstrip()
 
@@ -462,7 +458,7 @@ def terminal(result: SearchResult) -> RenderableType:
     rows += legend([], [*scores["number"], *marked])
     for row in rows:
         table.add_row(*map(Text, row))  # reasons may have brackets, which rich would read
-    warning = chosen_on_test(result)
+    warning = caution(result)
     return Group(table, *([Text(warning, style="bold yellow")] if warning else []))
 
 

@@ -181,6 +181,12 @@ class ItemExperiment(Experiment[Any, Any]):
         unit = "{}_classes" if config.protocol == UNSEEN else "n_{}"
         return float(facts[unit.format("test")] / facts[unit.format("train")])
 
+    def search_caution(self, config: ItemConfig) -> str | None:
+        """Also where validation and test rank among different numbers of classes."""
+        if config.protocol == UNSEEN:
+            return "rankings among other classes, of another number: the two scores do not compare"
+        return super().search_caution(config)
+
     def metrics(self, config: ItemConfig, data: LabelledItems) -> tuple[str, ...]:
         """The accuracy, MAP@R, or the macro-F1 with an open class."""
         return (METRIC[config.protocol],)

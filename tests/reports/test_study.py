@@ -11,7 +11,7 @@ from gcl_hard.nodes.settings import NodeConfig
 from gcl_hard.reports.frame import standard_error
 from gcl_hard.reports.study import (
     best_trials,
-    chosen_on_test,
+    caution,
     inner_error,
     numbers,
     outer_error,
@@ -100,15 +100,15 @@ def test_the_paper_s_protocol_has_one_number_and_a_warning() -> None:
     (score,) = texts(result)
     assert says(score[0], "test folds")
     assert score[2:] == ["70.0 %", "6.6"]
-    warning = chosen_on_test(result) or ""
+    warning = caution(result) or ""
     assert says(warning, "no estimate", "test folds", "labels", "seen")
-    assert chosen_on_test(result_of()) is None
+    assert caution(result_of()) is None
 
 
 def test_a_search_over_overlapping_splits_has_a_warning() -> None:
     for splits in (1, 5):
         config = NodeConfig("Cora", "hucl", splits=splits)
-        warning = chosen_on_test(result_of(finding(searched(), config=config))) or ""
+        warning = caution(result_of(finding(searched(), config=config))) or ""
         assert says(warning, "overlap", splits) == (splits > 1)
 
 
@@ -184,7 +184,7 @@ def test_a_search_by_an_error_reads_like_one_by_what_is_right_turned_over() -> N
         score = finding(searches, outer=39.0, metric="error")
         result = result_of(score)
         inner, outer, optimism = texts(result)
-        assert chosen_on_test(result) is None
+        assert caution(result) is None
     assert inner[2:] == ["30.000 cm", "–"]
     assert outer[2:] == ["39.000 cm", "–"]
     assert optimism[2:] == ["+9.000 cm", "–"]
