@@ -176,7 +176,7 @@ def contrastive_loss(
         threshold: cosine l ≤ 1 of the threshold hardening, or a schedule. From −0.5 to 0 if None;
             under JSD with a hardness in deviations from −1 to 0 of these.
         class_prior: τ⁺ in [0, 1) of the debiased methods and of bcl, 0.1 if None; an error with
-            other methods.
+            other methods, but for those with labels of which ``unknown`` says that some lack.
         positives: ``"view"``, ``"class"`` or ``"hard"``; those of the method if None.
         without: parts of SPACL to leave out, of ``"anchor"`` (the first view is the anchor),
             ``"hard-positives"`` (the first of the other views are positives), ``"adversarial"``

@@ -83,6 +83,8 @@ def views_of(
     if not views or not fit:
         got = " and ".join(map(described, views))
         raise InputError(f"views must be tensors [B, d] each or [B, V, d] together, got {got}")
+    if isinstance(labels, Tensor) and labels.requires_grad:
+        raise InputError("labels require a gradient: three views are a list, loss([z1, z2, z3])")
     if isinstance(labels, Tensor) and labels.shape[:1] != views[0].shape[:1]:
         stacked = ": stack views along axis 1" * (isinstance(z1, Tensor) and z1.dim() == 3)
         raise InputError(

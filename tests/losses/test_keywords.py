@@ -105,6 +105,8 @@ def test_labels_in_a_column_and_stacked_views_are_not_guessed() -> None:
     with pytest.warns(UserWarning, match="axis 1"):
         contrastive_loss("hucl")(torch.stack([z, z]))
     assert not hasattr(contrastive_loss("ucl"), "beta")
+    with pytest.raises(InputError, match="list"):
+        contrastive_loss("hucl")(z, z, z.clone().requires_grad_())
 
 
 def test_a_loss_takes_a_sampler_and_a_method_is_named_as_here() -> None:
