@@ -10,8 +10,8 @@ each of three learning rates; losses of pytorch-metric-learning have their publi
 these, and proxies learn 100 times as fast, as published. MAP@R of the validation intents chooses a
 setting for each draw; the table has R@1 and MAP@R of the test intents, ± over draws, and the
 differences from scl with an interval and a p-value that are corrected for shared intents, the
-latter over all rows, too (Holm); the last lines ask, for each of ours, what training gains over
-the better closed form, hardness over a temperature, and labels over none.
+latter over all rows, too (Holm). The last table asks what the best of ours gains over the better
+closed form, hardness over a temperature, and labels over none, in this file and those --beside it.
 
 Regimes: --topic leaves intents whose names have a word, --items keeps as many texts of each
 training intent, --noise gives a share of them the label of another training intent, and --batch
@@ -27,7 +27,7 @@ import itertools
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -198,14 +198,15 @@ def regime(
     return ids, y
 
 
-def table(lines: list[dict[str, Any]], shares: list[float]) -> pd.DataFrame:
+def table(lines: list[dict[str, Any]], share: float) -> pd.DataFrame:
     """A row for each loss, with the setting that is chosen in each draw."""
     frame = pd.DataFrame(lines)
     best = frame.loc[frame.groupby(["name", "draw"])["valid"].idxmax()]
-    by_name = {name: rows.sort_values("draw") for name, rows in best.groupby("name", sort=False)}
+    order = dict.fromkeys(frame["name"])
+    by_name = {name: best[best["name"] == name].sort_values("draw") for name in order}
     control, rows = by_name["scl"]["MAP@R"], dict[str, dict[str, str]]()
     tests = {
-        name: corrected_t_test(other["MAP@R"], control, test_share=float(np.mean(shares)))
+        name: corrected_t_test(other["MAP@R"], control, test_share=share)
         for name, other in by_name.items()
         if name != "scl" and len(control) > 1
     }
@@ -223,25 +224,33 @@ def table(lines: list[dict[str, Any]], shares: list[float]) -> pd.DataFrame:
     return pd.DataFrame(rows).T.fillna("").rename_axis(f"{len(control)} draws")
 
 
-def gains(lines: list[dict[str, Any]], share: float) -> pd.DataFrame:
-    """The best of some rows, by validation intents, less the best of others: both for each draw."""
-    frame, rows = pd.DataFrame(lines), {}
-    for question, (names, others) in GAINS.items():
-        a, b = (
-            frame.loc[part.groupby("draw")["valid"].idxmax(), "MAP@R"]
-            for part in (frame[frame["name"].isin(several)] for several in (names, others))
-        )
-        rows[question] = corrected_t_test(a, b, test_share=share)
-    p = holm([test.p for test in rows.values()])
-    return pd.DataFrame({
-        question: {"MAP@R": f"{t.difference:+.1f} [{t.low:+.1f}, {t.high:+.1f}]", "p": f"{q:.3f}"}
-        for (question, t), q in zip(rows.items(), p, strict=True)
-    }).T.rename_axis("gain of")  # fmt: skip
+def gains(regimes: Mapping[str, list[dict[str, Any]]], share: float) -> pd.DataFrame:
+    """The best of some rows, by validation intents, less the best of others: both for each draw.
+
+    P-values are corrected over all regimes and questions.
+    """
+    tests = {}
+    for regime, lines in regimes.items():
+        frame = pd.DataFrame(lines)
+        for question, several in GAINS.items():
+            a, b = (
+                frame.loc[part.groupby("draw")["valid"].idxmax(), "MAP@R"]
+                for part in (frame[frame["name"].isin(names)] for names in several)
+            )
+            tests[regime, question] = corrected_t_test(a, b, test_share=share)
+    p = holm([test.p for test in tests.values()])
+    return pd.DataFrame([
+        {"regime": regime, "gain of": question, "p": f"{corrected:.3f}",
+         "MAP@R": f"{t.difference:+.1f} [{t.low:+.1f}, {t.high:+.1f}]"}
+        for ((regime, question), t), corrected in zip(tests.items(), p, strict=True)
+    ])  # fmt: skip
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out", type=Path, help="file of runs, .jsonl")
+    parser.add_argument("--beside", type=Path, nargs="*", default=[],
+                        help="files of other regimes, which are shown, too")  # fmt: skip
     parser.add_argument("--data-dir", type=Path, help="folder with BANKING77")
     parser.add_argument("--vectors", choices=("minilm", "tfidf"), default="minilm")
     parser.add_argument("--draws", type=int, default=10, help="draws of intents (10)")
@@ -307,14 +316,21 @@ def main() -> None:
         print(
             f"{number + 1} of {len(planned)}, {left:.2f} hours left: {lines[-1]}", file=sys.stderr
         )
-    shares = [
-        len(np.unique(texts.y[split.test])) / len(np.unique(texts.y[split.train]))
-        for split in splits
-    ]
-    lines = [line for line in lines if line["draw"] < len(splits)]
-    print(
-        table(lines, shares).to_markdown(), gains(lines, np.mean(shares)).to_markdown(), sep="\n\n"
-    )
+    show(arguments, splits, texts.y)
+
+
+def show(options: argparse.Namespace, splits: Sequence[ThreeWaySplit], y: NDArray[Any]) -> None:
+    """Print the table of each regime, and what was gained in all."""
+    rows, regimes = (*CLOSED, *options.losses.split(",")), dict[str, list[dict[str, Any]]]()
+    for path in (options.out, *options.beside):
+        lines = map(json.loads, path.read_text().splitlines())
+        kept = (line for line in lines if line["draw"] < len(splits) and line["name"] in rows)
+        regimes[path.stem] = sorted(kept, key=lambda line: rows.index(line["name"]))
+    classes = np.array([[len(np.unique(y[part])) for part in split] for split in splits])
+    share = float(np.mean(classes[:, 2] / classes[:, 0]))
+    for stem, lines in regimes.items():
+        print(f"{stem}:\n\n{table(lines, share).to_markdown()}\n")
+    print(gains(regimes, share).to_markdown(index=False))
 
 
 if __name__ == "__main__":
