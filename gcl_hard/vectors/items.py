@@ -181,6 +181,10 @@ class ItemExperiment(Experiment[Any, Any]):
         unit = "{}_classes" if config.protocol == UNSEEN else "n_{}"
         return float(facts[unit.format("test")] / facts[unit.format("train")])
 
+    def is_control(self, config: ItemConfig, name: str, compared: ItemConfig) -> bool:
+        """Whether it is another method on the same share of known classes."""
+        return config.known == compared.known and super().is_control(config, name, compared)
+
     def search_caution(self, config: ItemConfig) -> str | None:
         """Also where validation and test rank among different numbers of classes."""
         if config.protocol == UNSEEN:

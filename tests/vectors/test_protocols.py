@@ -232,8 +232,13 @@ def test_several_shares_of_known_classes_are_rows_scored_by_any_detector(folder:
     assert {(c["method"], c["config"]["known"]) for c in configs} == {
         (method, share) for method in ("raw", "scl") for share in (0.25, 0.5)
     }
-    kinds = pd.read_csv("page.csv")["kind"]
-    assert "best" not in {*kinds}  # of two tasks
+    frame = pd.read_csv("page.csv")
+    assert "best" not in {*frame["kind"]}  # of two tasks
+    scl, raw = (
+        frame[frame["method"] == method].set_index(["metric", "choice"])
+        for method in ("scl", "raw")
+    )
+    assert raw["vs_scl"].to_numpy() == pytest.approx(raw["mean"] - scl["mean"], abs=1e-3)
 
 
 def test_labels_are_not_needed_to_train(folder: Path) -> None:
