@@ -28,6 +28,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -171,6 +172,12 @@ def embedded(kind: str, texts: TextSet, path: Path) -> Callable[[ThreeWaySplit],
     """Vectors of the texts for a draw; sentence embeddings are computed once."""
     if kind == "tfidf":
         return lambda split: TfidfInputs.fitted(texts.texts, split.train, 256).x
+    return lambda split: sentence_embeddings(texts, path)
+
+
+@cache
+def sentence_embeddings(texts: TextSet, path: Path) -> Tensor:
+    """Embeddings of all texts, kept in a file; computed where the first run needs them."""
     if not path.exists():
         from sentence_transformers import SentenceTransformer
 
@@ -179,8 +186,7 @@ def embedded(kind: str, texts: TextSet, path: Path) -> Callable[[ThreeWaySplit],
         assert spec.origin is not None
         folder = Path(spec.origin).parent / "model"
         np.save(path, SentenceTransformer(str(folder), device="cpu").encode([*texts.texts]))
-    x = torch.from_numpy(np.load(path))
-    return lambda split: x
+    return torch.from_numpy(np.load(path))
 
 
 def regime(

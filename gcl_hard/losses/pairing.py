@@ -88,7 +88,7 @@ def views_of(
     if isinstance(labels, Tensor) and labels.shape[:1] != views[0].shape[:1]:
         stacked = ": stack views along axis 1" * (isinstance(z1, Tensor) and z1.dim() == 3)
         raise InputError(
-            f"labels must be {len(views[0])}, one of each item, got {described(labels)}{stacked}"
+            f"labels must be {len(views[0])}, one for each item, got {described(labels)}{stacked}"
         )
     return ViewBatch(views, labels)
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 
 MOST_LABELS = 150
+"""Rows that a figure of scores can show legibly."""
 
 
 def frame(lines: Sequence[Row]) -> pd.DataFrame:
@@ -60,7 +61,7 @@ def score_figure(lines: Sequence[Row]) -> Figure | None:
         lines: rows of one protocol and metric.
 
     Returns:
-        The figure; None without a finished run, or of more than 150 rows, which nobody reads.
+        The figure; None without a finished run, or of too many rows to be legible.
     """
     data = frame(lines)
     if any(line.one_split for line in lines):

@@ -437,11 +437,8 @@ def best_trial(trials: Iterable[FrozenTrial], *, higher: bool = True) -> FrozenT
     Not ``study.best_trial``, which is any of the equal ones in a database.
     """
     scored = [trial for trial in trials if trial.state == TrialState.COMPLETE]
-    return (
-        scored[best([round(trial.values[0], 9) for trial in scored], higher=higher)]
-        if scored
-        else None
-    )
+    scores = [round(trial.values[0], 9) for trial in scored]
+    return scored[best(scores, higher=higher)] if scored else None
 
 
 def failure_of(trial: FrozenTrial) -> str | None:
