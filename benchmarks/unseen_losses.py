@@ -230,7 +230,7 @@ def table(lines: list[dict[str, Any]], share: float) -> pd.DataFrame:
     return pd.DataFrame(rows).T.fillna("").rename_axis(f"{len(control)} draws")
 
 
-def gains(regimes: Mapping[str, list[dict[str, Any]]], share: float) -> pd.DataFrame:
+def gains(regimes: Mapping[str, list[dict[str, Any]]], shares: Mapping[str, float]) -> pd.DataFrame:
     """The best of some rows, by validation intents, less the best of others: both for each draw.
 
     P-values are corrected over all regimes and questions.
@@ -243,7 +243,7 @@ def gains(regimes: Mapping[str, list[dict[str, Any]]], share: float) -> pd.DataF
                 frame.loc[part.groupby("draw")["valid"].idxmax(), "MAP@R"]
                 for part in (frame[frame["name"].isin(names)] for names in several)
             )
-            tests[regime, question] = corrected_t_test(a, b, test_share=share)
+            tests[regime, question] = corrected_t_test(a, b, test_share=shares[regime])
     p = holm([test.p for test in tests.values()])
     return pd.DataFrame([
         {"regime": regime, "gain of": question, "p": f"{corrected:.3f}",
@@ -266,36 +266,48 @@ def main() -> None:
     parser.add_argument("--items", type=int, help="texts of each training intent (all)")
     parser.add_argument("--noise", type=float, default=0.0, help="share of wrong labels (0)")
     parser.add_argument("--batch", type=int, default=128, help="texts in a batch (128)")
-    arguments = parser.parse_args()
+    options = parser.parse_args()
     torch.set_num_threads(1)
-    texts = load_texts("BANKING77", data_dir=arguments.data_dir)
-    vectors = embedded(arguments.vectors, texts, arguments.out.with_suffix(".npy"))
-    on_topic = [(arguments.topic or "") in name for name in texts.class_names]
-    y_all = np.where(np.asarray(on_topic)[texts.y], texts.y, -1)
-    splits = class_draws(y_all, arguments.draws, least=9)
+    texts = load_texts("BANKING77", data_dir=options.data_dir)
+    make_runs(options, texts, draws_of(texts, options.topic, options.draws))
+    show(options, texts)
+
+
+def draws_of(texts: TextSet, topic: str | None, draws: int) -> list[ThreeWaySplit]:
+    """Draws of the intents whose names have a word."""
+    on_topic = np.array([(topic or "") in name for name in texts.class_names])
+    return class_draws(np.where(on_topic[texts.y], texts.y, -1), draws, least=9)
+
+
+def make_runs(options: argparse.Namespace, texts: TextSet, splits: Sequence[ThreeWaySplit]) -> None:
+    """Make the runs that the file lacks, and add each to it."""
     fixed = {
-        name: vars(arguments)[name]
+        name: vars(options)[name]
         for name in ("vectors", "epochs", "topic", "items", "noise", "batch")
     }
     lines = []
-    if arguments.out.exists():
-        lines = [json.loads(line) for line in arguments.out.read_text().splitlines()]
-        lines = [line for line in lines if fixed.items() <= line.items()]
-    finished = {(r["draw"], r["name"], json.dumps(r["settings"]), r["rate"]) for r in lines}
+    if options.out.exists():
+        lines = [json.loads(line) for line in options.out.read_text().splitlines()]
+    finished = {
+        (r["draw"], r["name"], json.dumps(r["settings"]), r["rate"])
+        for r in lines
+        if fixed.items() <= r.items()
+    }
     planned = [
         (draw, name, settings, rate)
         for draw, name, settings, rate in runs(
-            arguments.draws, arguments.losses.split(","), RATES[arguments.vectors]
+            options.draws, options.losses.split(","), RATES[options.vectors]
         )
         if (draw, name, json.dumps(settings), rate) not in finished
     ]
+    vectors = embedded(options.vectors, texts, options.out.with_suffix(".npy"))
     start, x, at = time.perf_counter(), torch.empty(0), -1
     for number, (draw, name, settings, rate) in enumerate(planned):
         split, began = splits[draw], time.perf_counter()
         if at != draw:
             x, at = vectors(split), draw
             ids, noisy = regime(
-                texts.y, split.train, draw, items=arguments.items, noise=arguments.noise
+                texts.y, split.train, draw, items=options.items, noise=options.noise
             )
         if name in CLOSED:
             score = closed_form(name, x.numpy(), (ids, noisy[ids]), texts.y, split)
@@ -305,38 +317,37 @@ def main() -> None:
             torch.manual_seed(draw)
             loss = loss_of(name, settings, len(classes), x.shape[1])
             head = trained(
-                x, y, ids, loss, rate=rate, draw=draw, epochs=arguments.epochs,
-                batch_size=arguments.batch,
+                x, y, ids, loss, rate=rate, draw=draw, epochs=options.epochs,
+                batch_size=options.batch,
             )  # fmt: skip
             with torch.no_grad():
                 score = scores(head(x).numpy(), texts.y, split)
         seconds = round(time.perf_counter() - began, 2)
-        lines.append(
+        line = (
             {**fixed, "draw": draw, "name": name, "settings": settings, "rate": rate}
             | {key: round(value, 3) for key, value in score.items()} | {"seconds": seconds}
         )  # fmt: skip
-        with arguments.out.open("a") as file:
-            file.write(json.dumps(lines[-1]) + "\n")
+        with options.out.open("a") as file:
+            file.write(json.dumps(line) + "\n")
         spent = time.perf_counter() - start
         left = spent / (number + 1) * (len(planned) - number - 1) / 3600
-        print(
-            f"{number + 1} of {len(planned)}, {left:.2f} hours left: {lines[-1]}", file=sys.stderr
-        )
-    show(arguments, splits, texts.y)
+        print(f"{number + 1} of {len(planned)}, {left:.2f} hours left: {line}", file=sys.stderr)
 
 
-def show(options: argparse.Namespace, splits: Sequence[ThreeWaySplit], y: NDArray[Any]) -> None:
+def show(options: argparse.Namespace, texts: TextSet) -> None:
     """Print the table of each regime, and what was gained in all."""
     rows, regimes = (*CLOSED, *options.losses.split(",")), dict[str, list[dict[str, Any]]]()
+    shares = {}
     for path in (options.out, *options.beside):
         lines = map(json.loads, path.read_text().splitlines())
-        kept = (line for line in lines if line["draw"] < len(splits) and line["name"] in rows)
+        kept = (line for line in lines if line["draw"] < options.draws and line["name"] in rows)
         regimes[path.stem] = sorted(kept, key=lambda line: rows.index(line["name"]))
-    classes = np.array([[len(np.unique(y[part])) for part in split] for split in splits])
-    share = float(np.mean(classes[:, 2] / classes[:, 0]))
+        splits = draws_of(texts, regimes[path.stem][0]["topic"], options.draws)
+        classes = np.array([[len(np.unique(texts.y[part])) for part in split] for split in splits])
+        shares[path.stem] = float(np.mean(classes[:, 2] / classes[:, 0]))
     for stem, lines in regimes.items():
-        print(f"{stem}:\n\n{table(lines, share).to_markdown()}\n")
-    print(gains(regimes, share).to_markdown(index=False))
+        print(f"{stem}:\n\n{table(lines, shares[stem]).to_markdown()}\n")
+    print(gains(regimes, shares).to_markdown(index=False))
 
 
 if __name__ == "__main__":

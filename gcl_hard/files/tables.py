@@ -23,6 +23,8 @@ JSON_LINES = (".jsonl", ".jsonl.gz")
 SEPARATORS = ",;\t"
 MISSING = ("", "#N/A", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null")
 """Cells of a CSV without a value."""
+CODE = re.compile(r"[+-]?0\d+|\d{16,}")
+"""Digits that are words."""
 PART_OF = {
     **dict.fromkeys(("train", "training"), 0),
     **dict.fromkeys(("valid", "validation", "val", "dev"), 1),
@@ -117,7 +119,7 @@ def _parsed(cells: Any, decimal: str) -> Any:
     known = words.dropna()
     if known.str.casefold().isin(("true", "false")).all() and len(known):
         return (known.str.casefold() == "true").astype(object).reindex(words.index)
-    if known.str.fullmatch(r"[+-]?0\d+|\d{16,}").any():
+    if known.str.fullmatch(CODE).any():
         return words
     if decimal == "," and known.str.fullmatch(r"[+-]?\d+(,\d+)?").all():
         known = known.str.replace(",", ".")

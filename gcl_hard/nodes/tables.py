@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcl_hard.errors import InputError, check_option, unknown
-from gcl_hard.files.tables import parts_of, read_table
+from gcl_hard.files.tables import CODE, parts_of, read_table
 from gcl_hard.graphs.attributes import MOST_KINDS
 from gcl_hard.graphs.parts import PARTS, Merge, count
 from gcl_hard.nodes.sources import RawNodes
@@ -27,7 +27,7 @@ USUAL = {
 """Names by which columns are recognised, in any case."""
 LIKE_LABELS = ("label", "labels", "class", "classes", "target", "y")
 """Names of columns that may have classes, of which a user is warned where they are features."""
-NUMBER, CODE = re.compile(r"[+-]?\d+([.,]\d+)?"), re.compile(r"0\d+|\d{16,}")
+NUMBER = re.compile(r"[+-]?\d+([.,]\d+)?")
 DATE = re.compile(r"(\d{4}[-./]\d{1,2}[-./]\d{1,2}|\d{1,2}[-./]\d{1,2}[-./]\d{2,4})([ T].*)?")
 SHOWN = 3
 
