@@ -64,7 +64,7 @@ def of_links(n: int) -> Stages:
     scorer = DistMult(n, RELATIONS, 32, sparse=True)
     model = LinkContrast(scorer, links, method="hucl", temperature=2.0, candidates=512)
     batches = links.batches(4096)
-    steps = Optimisation(epochs=1, optimiser=sparse_adam)
+    steps = Optimisation(epochs=1, optimizer=sparse_adam)
     clock(f"fit, {STEPS} steps of 4,096 queries",
           lambda: train(model, lambda epoch: islice(batches(epoch), STEPS), steps))  # fmt: skip
     clock(f"filtered ranks of {2 * TEST:,} questions", lambda: ranks(scorer, links, "test"))

@@ -311,7 +311,7 @@ def with_vectors(pykeen: Any, links: LinkSet, scorer: DistMult) -> Any:
 def differences(ours: AnswerRanks, other: AnswerRanks, metrics: list[float]) -> tuple[float, float]:
     """Number of differing ranks or candidate counts, and the largest difference of a metric."""
     unequal = (ours.rank != other.rank) | (ours.candidates != other.candidates)
-    our_metrics = mean_reciprocal_rank(ours) / 100, hits(ours, 10) / 100
+    our_metrics = mean_reciprocal_rank(ours), hits(ours, 10)
     both = zip((*our_metrics, adjusted_mean_rank_index(ours)), metrics, strict=True)
     return float(unequal.sum()), max(abs(a - b) for a, b in both)
 

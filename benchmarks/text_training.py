@@ -67,7 +67,7 @@ def ours(layers: int, texts: TextSet, ids: Any) -> tuple[Callable[[], object], f
     before = time.process_time() - start
     model = ItemContrast(encoder, method="ucl", temperature=TEMPERATURE, views=None)
     places = np.arange(len(ids))
-    settings = Optimisation(1, lr=LR, optimiser=torch.optim.AdamW)
+    settings = Optimisation(1, lr=LR, optimizer=torch.optim.AdamW)
     return partial(train, model, partial(batches, inputs, texts.y[ids], places), settings), before
 
 
@@ -115,7 +115,7 @@ def learnt(texts: TextSet, method: str, *, below: bool, epochs: int, seed: int) 
     train(model, partial(batches, inputs, texts.y, split.train), Optimisation(epochs, lr=LR))
     z = np.concatenate([model.embed(inputs.batch(part)) for part in np.array_split(split.test, 9)])
     ranked = retrieve(z, texts.y[split.test])
-    return {"R@1": ranked.recall(1), "MAP@R": ranked.map_at_r}
+    return {"R@1": 100 * ranked.recall(1), "MAP@R": 100 * ranked.map_at_r}
 
 
 def _everywhere(encoder: SentenceEncoder, _: object) -> None:

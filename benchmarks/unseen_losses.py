@@ -143,7 +143,8 @@ def trained(
 
 def scores(z: NDArray[Any], y: NDArray[Any], split: ThreeWaySplit) -> dict[str, float]:
     valid, test = (retrieve(z[ids], y[ids]) for ids in (split.valid, split.test))
-    return {"valid": valid.map_at_r, "MAP@R": test.map_at_r, "R@1": test.recall(1)}
+    shares = {"valid": valid.map_at_r, "MAP@R": test.map_at_r, "R@1": test.recall(1)}
+    return {name: 100 * share for name, share in shares.items()}
 
 
 def closed_form(

@@ -46,12 +46,12 @@ def width(encoder: nn.Module, out_dim: int | None) -> int:
 
 
 def loss_of(
-    method: str, loss: ContrastiveLoss | None, options: Mapping[str, Any]
+    method: str | None, loss: ContrastiveLoss | None, options: Mapping[str, Any]
 ) -> ContrastiveLoss:
     """A loss, or that of a method if it is None.
 
     Args:
-        method: a name of ``METHODS``; ignored if ``loss`` is given.
+        method: a name of ``METHODS``; ``ucl`` if None.
         loss: a :class:`ContrastiveLoss`, or None for the method's.
         options: options of :func:`gcl_hard.contrastive_loss`.
 
@@ -59,15 +59,16 @@ def loss_of(
         The loss.
 
     Raises:
-        InputError: if both ``loss`` and options are given.
+        InputError: if ``loss`` and a method or options are given.
 
     Example:
-        >>> loss_of("ucl", None, {}).objective
+        >>> loss_of(None, None, {}).objective
         'infonce'
     """
-    if loss is not None and options:
-        raise InputError(f"pass either loss or {', '.join(options)}, not both")
-    return loss or contrastive_loss(method, **options)
+    stated = [*["method"][: method is not None], *options]
+    if loss is not None and stated:
+        raise InputError(f"pass either loss or {', '.join(stated)}, not both")
+    return loss or contrastive_loss(method or "ucl", **options)
 
 
 @cache

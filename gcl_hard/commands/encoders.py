@@ -46,25 +46,26 @@ class Model(NamedTuple):
 
 
 def load_encoder(
-    path: str | Path, encoder: EncoderMaker | None = None, *, fold: int = 0, trust: bool = False
-) -> nn.Module:
-    """A trained encoder that ``bench --save-encoder`` or :func:`evaluate` saved.
+    path: str | Path, encoder: EncoderMaker | None = None, *, fold: int | None = None,
+    trust: bool = False,
+) -> nn.Module:  # fmt: skip
+    """A trained encoder that ``bench --save-encoder``, :func:`evaluate` or ``pretrain`` saved.
 
     Args:
         path: file NAME.pt; it is read as data (``weights_only``).
         encoder: your own, as it was given when it was trained; not needed for ours.
-        fold: fold of the encoder, where a run has one for each fold.
+        fold: fold of the encoder, where a file has one for each fold.
         trust: whether ``module:Name``, where the file names its encoder so, may be imported and
             called: it may be any code that Python finds, so trust your own files alone.
 
     Returns:
-        The encoder, on the CPU, in evaluation mode. Graphs: ``gcl_hard.graphs.embed(encoder,
-        graphs)`` gives embeddings. Images: views are to be normalised as ``mean`` and ``std`` in
-        the file say.
+        The encoder, on the CPU, in evaluation mode. :func:`gcl_hard.graphs.embed_graphs` embeds
+        graphs by it. Images: views are to be normalised as ``mean`` and ``std`` in the file say.
 
     Raises:
-        InputError: for a file that holds no encoder, an encoder that does not fit it, a fold that
-            it does not have, or a name in it that is neither given nor trusted; shows the name.
+        InputError: for a file that holds no encoder, or several without ``fold``, an encoder that
+            does not fit it, a fold that it does not have, or a name in it that is neither given nor
+            trusted; shows the name.
 
     Example:
         >>> load_encoder("results/missing.pt")
@@ -72,8 +73,7 @@ def load_encoder(
         ...
         gcl_hard.errors.InputError: cannot read results/missing.pt: No such file or directory
     """
-    path = Path(path)
-    return encoder_in(path, read_encoders(path), encoder, fold=fold, trust=trust)
+    return model_of_file(Path(path), encoder, fold=fold, trust=trust).encoder
 
 
 def encoder_in(
@@ -194,11 +194,14 @@ def model_of_file(
 
 
 def model_without_file(encoder: nn.Module, data: Any) -> Model:
-    """An encoder given with its data, which are read as they are.
+    """An encoder, or a model's, given with its data, which are read as they are.
 
     Raises:
         InputError: for named data, or images, whose normalisation is in a file alone.
     """
+    inside = getattr(encoder, "encoder", None)
+    if hasattr(encoder, "embed") and isinstance(inside, nn.Module):
+        encoder = inside  # of InfoGraph, ItemContrast, …
     domains = domains_of_objects(data)
     if is_one_graph(data) and not _reads_batch(encoder):
         domains = [name for name in CONFIGS if getattr(namespace(name), "from_one_graph", False)]

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 def evaluate(
     encoder: EncoderMaker | str | Sequence[EncoderMaker | str],
-    graphs: str
+    data: str
     | Path
     | GraphSet
     | NodeSet
@@ -96,7 +96,7 @@ def evaluate(
             bring your own); of images called as ``encoder()``; of links as ``bench --encoder``
             says. Or a name, such as ``"gin"``, ``"sage"``, ``"resnet18"`` or ``"module:Name"``; or
             several of these, which are compared in one table.
-        graphs: a set of graphs, of nodes, links, images, vectors or texts; graphs that
+        data: a set of graphs, of nodes, links, images, vectors or texts; graphs that
             :meth:`GraphSet.from_graphs` takes; name or path of a set that ``bench`` takes, of
             molecules too; or ``"module:name"`` of graphs or of a function that returns some.
         method: one or several of ``METHODS``.
@@ -159,14 +159,14 @@ def evaluate(
     from rich.console import Console
 
     user_parts = UserParts()
-    graphs = str(graphs) if isinstance(graphs, Path) else graphs
+    data = str(data) if isinstance(data, Path) else data
     if not isinstance(name, str):
         raise InputError(f"name must be a word, got {name!r}")
-    config_class = _config_class(graphs, data_dir, settings)
+    config_class = config_class_of(data, data_dir, settings)
     experiment = experiment_of(config_class)
     beside = experiment.usual_baselines if baselines is None else baselines
     for setting in settings:
-        if setting not in defaults(config_class):
+        if setting == "dataset" or setting not in defaults(config_class):
             raise unknown_setting(setting, config_class)
     values = {"table": None, "recipe": "paper"} | all_values(config_class, settings)
     values["method"] = (*_as_tuple(method), *_as_tuple(beside))
@@ -180,12 +180,12 @@ def evaluate(
             user_parts.add(augmentation) if callable(augmentation) else augmentation
             for augmentation in _as_tuple(values["augmentations"])
         )
-    if isinstance(graphs, str):
-        where = _where(graphs, data_dir, settings)
+    if isinstance(data, str):
+        where = _where(data, data_dir, settings)
         data_dir = where.get("data_dir")
         values |= {key: where[key] for key in ("dataset", *naming("files_beside")) if key in where}
     else:
-        user_set = experiment.user_data(graphs, name, values)
+        user_set = experiment.user_data(data, name, values)
         if not hasattr(user_set, "name"):
             raise InputError(f"{type(user_set).__name__} is no set of {experiment.item}s")
         values |= experiment.data_settings(user_set, settings)
@@ -230,18 +230,18 @@ def _as_tuple(value: Any) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, list | tuple) else (value,)
 
 
-def _config_class(
-    graphs: Any, data_dir: str | Path | None, settings: Mapping[str, Any]
+def config_class_of(
+    data: Any, data_dir: str | Path | None, settings: Mapping[str, Any]
 ) -> type[RunConfig]:
     """The class of configurations for some data."""
-    if isinstance(graphs, str):
-        return CONFIGS[DEFAULT if ":" in graphs else domain_of(_where(graphs, data_dir, settings))]
-    if is_one_graph(graphs):
+    if isinstance(data, str):
+        return CONFIGS[DEFAULT if ":" in data else domain_of(_where(data, data_dir, settings))]
+    if is_one_graph(data):
         raise InputError(
-            f"this is one graph, a {type(graphs).__name__}: for contrast between its nodes give "
+            f"this is one graph, a {type(data).__name__}: for contrast between its nodes give "
             f"gcl_hard.nodes.NodeSet.from_graph(graph), and of several graphs a list"
         )
-    return CONFIGS[domains_of_objects(graphs)[0]]
+    return CONFIGS[domains_of_objects(data)[0]]
 
 
 def _where(name: str, data_dir: str | Path | None, settings: Mapping[str, Any]) -> dict[str, Any]:

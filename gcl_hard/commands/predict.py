@@ -38,7 +38,7 @@ def load_links_model(
 ) -> LinkContrast:
     """A trained model of links that ``bench --save-encoder`` or :func:`evaluate` saved.
 
-    ``model.predict(None, "ann", "parent")`` answers a question, and ``fit(model, model.links)``
+    ``model.predict("ann", "parent")`` answers a question, and ``fit(model, model.links)``
     continues training: with its weights, loss and candidates, and a new state of the optimiser.
 
     Args:
@@ -65,7 +65,7 @@ def load_links_model(
         ...     evaluation = evaluate("distmult", links, "ucl", seeds=1, epochs=1, baselines=(),
         ...                           output=folder, progress=False)
         ...     model = load_links_model(next(evaluation.folder.glob("*.pt")))
-        >>> len(model.predict(None, "p0", "next", k=3))
+        >>> len(model.predict("p0", "next", k=3))
         3
     """
     path = Path(path)

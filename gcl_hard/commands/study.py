@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gcl_hard.commands.datasets import DEFAULT, domain_of, with_domain
+from gcl_hard.commands.datasets import domain_of, with_domain
+from gcl_hard.commands.evaluate import config_class_of
 from gcl_hard.commands.execute import protocol_lines
 from gcl_hard.experiments.custom import EncoderMaker
 from gcl_hard.experiments.domains import CONFIGS
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from optuna.samplers import BaseSampler
     from optuna.trial import FrozenTrial
     from rich.console import Console
-
-    from gcl_hard.graphs import GraphSet
 
 
 def search(
@@ -94,7 +93,7 @@ def _logged(prepared: PreparedSearch, log: Log) -> PreparedSearch:
 
 
 def study(
-    dataset: str | Path | GraphSet | Iterable[Any] = "MUTAG",
+    data: Any = "MUTAG",
     method: str = "hscl",
     *,
     space: str | Path | Mapping[str, Any] | None = None,
@@ -135,7 +134,7 @@ def study(
     ``optimism = inner - outer``. Called again with the same arguments it continues the study.
 
     Args:
-        dataset: a name, or your own graphs: what :meth:`GraphSet.from_graphs` takes.
+        data: as of :func:`gcl_hard.evaluate`.
         method: a name of ``METHODS``.
         space: settings and what is searched of each: ``(low, high)``, a list of choices, a
             distribution of Optuna, or a mapping as in a file (:meth:`Dimension.of`); a YAML file;
@@ -197,16 +196,19 @@ def study(
     """
     from rich.console import Console
 
-    graphs, stated = None, dict[str, Any](settings)
-    if not isinstance(dataset, str | Path):
-        graphs = experiment_of(CONFIGS[DEFAULT]).user_data(dataset, "custom", stated)
-    name = graphs.name if graphs is not None else str(dataset)
+    user_set, stated = None, dict[str, Any](settings)
+    if not isinstance(data, str | Path):
+        config_class = config_class_of(data, data_dir, settings)
+        experiment = experiment_of(config_class)
+        user_set = experiment.user_data(data, "custom", stated)
+        stated |= experiment.data_settings(user_set, settings)
+    name = user_set.name if user_set is not None else str(data)
     if isinstance(encoder, str):
         stated["encoder"], encoder = encoder, None
     named = with_domain({**stated, "dataset": name, "data_dir": data_dir})
-    domain = domain_of({} if graphs is not None else named)
+    domain = domain_of(named) if user_set is None else config_class.domain
     for key in stated:
-        if key not in defaults(CONFIGS[domain]):
+        if key == "dataset" or key not in defaults(CONFIGS[domain]):
             raise unknown_setting(key, CONFIGS[domain], inspect.signature(study).parameters)
     options = tune_options(
         domain, stated, usual={"dataset": name, "method": method}, space=space, encoder=encoder,
@@ -214,7 +216,7 @@ def study(
         sampler=sampler, pruner=pruner, inner_folds=inner_folds, outer_folds=outer_folds,
         ensemble_size=ensemble_size, jobs=jobs, scheduler=scheduler, seed=seed, storage=storage,
         study_name=study_name, output=Path(output), report=as_path(report), device=device,
-        data_dir=as_path(data_dir), threads=threads, graphs=graphs,
+        data_dir=as_path(data_dir), threads=threads, graphs=user_set,
     )  # fmt: skip
     warn_of_untried(options, settings)
     return search(options, Console(quiet=not progress), logger=logger)[0]

@@ -143,8 +143,12 @@ def _resampled_auc(targets: Any, predicted: Any, ids: Any, mask: Any) -> Any:
 
 
 def _rank_metric(score: Callable[[AnswerRanks], float]) -> Callable[[Any, Any], float]:
-    """A metric of ranks; its targets are the numbers of ranked candidates."""
-    return lambda candidates, ranks: score(AnswerRanks(ranks, candidates))
+    """A metric of ranks, in percent; its targets are the numbers of ranked candidates."""
+    return lambda candidates, ranks: 100 * score(AnswerRanks(ranks, candidates))
+
+
+def _amri(candidates: Any, ranks: Any) -> float:
+    return adjusted_mean_rank_index(AnswerRanks(ranks, candidates))
 
 
 def _reciprocals(candidates: Any, ranks: Any) -> Any:
@@ -297,7 +301,7 @@ METRICS: dict[str, Metric] = {
         for kind in ("1_1", "1_n", "n_1", "n_n")
     },
     "amri": Metric(
-        "AMRI", _rank_metric(adjusted_mean_rank_index), kind="ranks", unit="", digits=3, most=1.0
+        "AMRI", _amri, kind="ranks", unit="", digits=3, most=1.0
     ),
     "map_at_r": _mean(_precisions, "MAP@R"),
     **{f"recall_{k}": _mean(partial(_recalls, k=k), f"R@{k}") for k in (1, 2, 4, 8)},

@@ -158,13 +158,13 @@ def reciprocals(ranks: AnswerRanks) -> Tensor:
 
 
 def mean_reciprocal_rank(ranks: AnswerRanks) -> float:
-    r"""MRR, the mean of 1 / r, in percent.
+    r"""MRR, the mean of 1 / r.
 
     Example:
         >>> mean_reciprocal_rank(AnswerRanks(torch.tensor([1.0, 2.0]), torch.tensor([9, 9])))
-        75.0
+        0.75
     """
-    return 100 * reciprocals(ranks).mean().item()
+    return reciprocals(ranks).mean().item()
 
 
 def _doubles(name: str, values: Any) -> Tensor:
@@ -176,7 +176,7 @@ def _doubles(name: str, values: Any) -> Tensor:
 
 
 def hits(ranks: AnswerRanks, k: int) -> float:
-    """Hits@k, the share of ranks of at most k, in percent.
+    """Hits@k, the share of ranks of at most k.
 
     Args:
         ranks: ranks of right answers.
@@ -184,10 +184,10 @@ def hits(ranks: AnswerRanks, k: int) -> float:
 
     Example:
         >>> hits(AnswerRanks(torch.tensor([1.0, 2.5]), torch.tensor([9, 9])), 2)
-        50.0
+        0.5
     """
     check_at_least("k", k, 1)
-    return 100 * (_doubles("ranks", ranks.rank) <= k).double().mean().item()
+    return (_doubles("ranks", ranks.rank) <= k).double().mean().item()
 
 
 def adjusted_mean_rank_index(ranks: AnswerRanks) -> float:

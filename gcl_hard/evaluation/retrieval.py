@@ -43,7 +43,7 @@ class Retrieval:
     k: int
 
     def recall(self, k: int) -> float:
-        """R@k, the share of queries with an item of their class among the k nearest, in percent.
+        """R@k, the share of queries with an item of their class among the k nearest.
 
         Args:
             k: at least 1, and at most the largest k that was ranked.
@@ -51,12 +51,12 @@ class Retrieval:
         check_at_least("k", k, 1)
         if k > self.k:
             raise InputError(f"k={k}: ranked were the {self.k} nearest items")
-        return 100 * float(np.mean(self.rank <= k))
+        return float(np.mean(self.rank <= k))
 
     @property
     def map_at_r(self) -> float:
-        """MAP@R, the mean of AP@R, in percent."""
-        return 100 * float(np.mean(self.average_precision))
+        """MAP@R, the mean of AP@R."""
+        return float(np.mean(self.average_precision))
 
     @property
     def predicted(self) -> Floats:
@@ -101,7 +101,7 @@ def retrieve(z: ArrayLike, y: ArrayLike, *, ks: Sequence[int] = KS) -> Retrieval
         >>> z = [[1, 0], [1, 0.1], [0.1, 1], [0, 1], [1, 1]]
         >>> ranked = retrieve(z, [0, 0, 1, 1, 2], ks=[1])
         >>> ranked.recall(1), ranked.map_at_r, ranked.n_alone
-        (100.0, 100.0, 1)
+        (1.0, 1.0, 1)
     """
     x = _units(check_numbers("z", z, dtype=None))
     classes, largest = check_classes("y", y, len(x)), max(ks)

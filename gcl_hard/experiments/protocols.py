@@ -164,7 +164,7 @@ def _ranked(z: Any, y: NDArray[np.int64], split: ThreeWaySplit, inner: bool) -> 
     ranked = valid if inner else retrieve(z[part], y[part])
     tested = Tested(part[ranked.ids], ranked.targets, ranked.predicted)
     return ProtocolScore(
-        tested, valid.map_at_r, n_alone=ranked.n_alone, n_tied=int(ranked.n_tied.sum())
+        tested, 100 * valid.map_at_r, n_alone=ranked.n_alone, n_tied=int(ranked.n_tied.sum())
     )
 
 

@@ -152,6 +152,8 @@ def unknown_setting(name: str, config: type[RunConfig], options: Iterable[str] =
         config: the domain's class of configurations.
         options: names of options that the word may mean.
     """
+    if name == "dataset":
+        return InputError("dataset is no setting here: give it as data")
     domains = [domain for domain, other in CONFIGS.items() if name in known(other)]
     if domains and name not in known(config):
         return InputError(

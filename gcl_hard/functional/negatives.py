@@ -16,6 +16,21 @@ from torch import Tensor
 from gcl_hard.core.tracing import transformed
 from gcl_hard.errors import InputError
 
+__all__ = [
+    "debiased",
+    "draw",
+    "effective_negatives",
+    "expectation",
+    "local_global_others",
+    "log_debiased",
+    "log_expectation",
+    "log_negative_distribution",
+    "masked_logsumexp",
+    "same_label",
+    "same_label_weight",
+    "view_others",
+]
+
 
 def view_others(n_items: int, views: int = 2, device: torch.device | None = None) -> Tensor:
     """The ``others`` of every embedding of stacked views: all but the views of its own item.

@@ -10,7 +10,7 @@ from gcl_hard.graphs.ensemble import Ensemble as Ensemble
 from gcl_hard.graphs.models import InfoGraph as InfoGraph
 from gcl_hard.graphs.models import Supervised as Supervised
 from gcl_hard.graphs.models import TwoView as TwoView
-from gcl_hard.graphs.models import embed as embed
+from gcl_hard.graphs.models import embed_graphs as embed_graphs
 from gcl_hard.graphs.order import epoch_batches as epoch_batches
 from gcl_hard.graphs.tudataset import load as load
 

@@ -16,6 +16,18 @@ from gcl_hard.graphs.data import GraphBatch
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
+__all__ = [
+    "AUGMENTATIONS",
+    "Augmentation",
+    "augment",
+    "drop_nodes",
+    "identity",
+    "mask_attributes",
+    "mask_columns",
+    "perturb_edges",
+    "random_walk_subgraph",
+]
+
 Transform = Callable[["Data"], "Data"]
 """A user-defined augmentation, such as a PyTorch Geometric transform: called with a batch as one
 ``torch_geometric.data.Data``, whose ``batch`` is the graph of each node."""

@@ -17,7 +17,7 @@ from gcl_hard.experiments.experiment import Reading, RunContext
 from gcl_hard.experiments.settings import Config
 from gcl_hard.graphs.data import GraphSet
 from gcl_hard.graphs.encoders import GIN
-from gcl_hard.graphs.models import embed, embedded_together
+from gcl_hard.graphs.models import embed_graphs, embedded_together
 
 IN_ORDER = "the columns of node features have no names: they are matched by their order"
 
@@ -70,7 +70,7 @@ def items_of_graphs(
         sizes = [int(node_counts[part.numpy()].sum()) for part in parts]
 
     def encode(index: int) -> Any:
-        embedding = embed(encoder, graphs.batch(parts[index]).to(device), nodes=nodes)
+        embedding = embed_graphs(encoder, graphs.batch(parts[index]).to(device), nodes=nodes)
         return torch.as_tensor(embedding).float().cpu().numpy()
 
     return Items(columns, digest, np.cumsum([0, *sizes]), encode, notes)

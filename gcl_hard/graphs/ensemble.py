@@ -411,7 +411,13 @@ def _shared(model: GraphModel) -> tuple[object, ...]:
     assert isinstance(gin, GIN)
     views: tuple[object, ...] = ()
     if isinstance(model, TwoView):
-        views = model.augmentations, model.strength, model.seed, model.views, model.loss.takes_items
+        views = (
+            model.augmentations,
+            model.strength,
+            model.seed,
+            model.n_views,
+            model.loss.takes_items,
+        )
     return _class_name(model), gin.readout, gin.jk, *views
 
 

@@ -117,14 +117,14 @@ class GraphModel(nn.Module):
         return batch
 
 
-def embed(
+def embed_graphs(
     encoder: nn.Module, graphs: Any, batch_size: int | None = None, *, nodes: bool = False
 ) -> Tensor | NDArray[np.float32]:
     """Embeddings of graphs by an encoder alone; see :meth:`GraphModel.embed`.
 
     Example:
         >>> from gcl_hard.graphs import GIN, load
-        >>> embed(GIN(7), load("MUTAG", download=False)).shape
+        >>> embed_graphs(GIN(7), load("MUTAG", download=False)).shape
         (188, 96)
     """
     return GraphModel(encoder).embed(graphs, batch_size, nodes=nodes)
@@ -136,7 +136,7 @@ class GraphContrast(GraphModel):
     Args:
         encoder: any module ``(x, edge_index, batch) -> (nodes [N, d], graphs [G, d])``.
         out_dim: d; read from ``encoder.out_dim`` if None.
-        method: a name in ``METHODS``; ignored if ``loss`` is given.
+        method: a name in ``METHODS``, ``ucl`` if None.
         loss: a :class:`ContrastiveLoss` in place of the method's.
         options: options of :func:`gcl_hard.contrastive_loss`; an error together with ``loss``.
     """
@@ -145,7 +145,7 @@ class GraphContrast(GraphModel):
         self,
         encoder: nn.Module,
         out_dim: int | None,
-        method: str,
+        method: str | None,
         loss: ContrastiveLoss | None,
         options: Mapping[str, Any],
     ) -> None:
@@ -214,7 +214,7 @@ class InfoGraph(GraphContrast):
         encoder: any module ``(x, edge_index, batch) -> (nodes [N, d], graphs [G, d])``; its
             weights are not initialised again.
         out_dim: d; read from ``encoder.out_dim`` if None.
-        method: a name in ``METHODS``; ``"ucl"`` is InfoGraph itself.
+        method: a name in ``METHODS``; ``ucl``, which is InfoGraph itself, if None.
         loss: a :class:`ContrastiveLoss` in place of the method's.
         **options: options of :func:`gcl_hard.contrastive_loss`: ``beta``, ``threshold``,
             ``class_prior``, ``objective`` (JSD here by default), ``temperature``,
@@ -242,7 +242,7 @@ class InfoGraph(GraphContrast):
         encoder: nn.Module,
         out_dim: int | None = None,
         *,
-        method: str = "ucl",
+        method: str | None = None,
         loss: ContrastiveLoss | None = None,
         **options: Unpack[SeededOptions],
     ) -> None:
@@ -272,13 +272,13 @@ class TwoView(Draws, GraphContrast):
     Args:
         encoder: any module ``(x, edge_index, batch) -> (nodes [N, d], graphs [G, d])``.
         out_dim: d; read from ``encoder.out_dim`` if None.
-        method: a name in ``METHODS``.
+        method: a name in ``METHODS``, ``ucl`` if None.
         loss: a :class:`ContrastiveLoss` in place of the method's.
         augmentations: names in ``AUGMENTATIONS``, or functions from a
             ``torch_geometric.data.Data`` of all graphs of a batch to a changed one, such as a
             PyTorch Geometric transform; applied to each view in this order.
         strength: share p in [0, 1) of nodes, edges or features that each one changes.
-        views: number of views of each graph, ≥ 2; for a loss of hard positives the first is the
+        n_views: number of views of each graph, ≥ 2; for a loss of hard positives the first is the
             graph itself.
         seed: seed of the augmentations.
         one_forward: whether all views are encoded in one forward pass, with common BatchNorm
@@ -305,25 +305,25 @@ class TwoView(Draws, GraphContrast):
         encoder: nn.Module,
         out_dim: int | None = None,
         *,
-        method: str = "hscl",
+        method: str | None = None,
         loss: ContrastiveLoss | None = None,
         augmentations: Sequence[str | Transform] = ("mask-attributes", "perturb-edges"),
         strength: float = 0.2,
-        views: int = 2,
+        n_views: int = 2,
         seed: int = 0,
         one_forward: bool = True,
         **options: Unpack[MethodOptions],
     ) -> None:
         super().__init__(encoder, out_dim, method, loss, options)
         check_views(augmentations, strength)
-        check_at_least("views", views, 2)
+        check_at_least("n_views", n_views, 2)
         self.projection = nn.Sequential(
             nn.Linear(self.out_dim, self.out_dim), nn.ReLU(), nn.Linear(self.out_dim, self.out_dim)
         )
         xavier(self.projection)
         self.augmentations = tuple(augmentations)
         self.strength = strength
-        self.views = views
+        self.n_views = n_views
         self.one_forward = one_forward
         self.seed = seed
         self._generators = Generators(seed)
@@ -331,7 +331,7 @@ class TwoView(Draws, GraphContrast):
     def encode_part(self, part: Sequence[GraphBatch]) -> tuple[Tensor, ...]:
         """Projected embeddings of each view."""
         if self.one_forward:
-            return self.project(reduce(GraphBatch.followed_by, part)).chunk(self.views)
+            return self.project(reduce(GraphBatch.followed_by, part)).chunk(self.n_views)
         return tuple(self.project(view) for view in part)
 
     def _split(self, graphs: GraphBatch, parts: int) -> InParts:
@@ -343,7 +343,7 @@ class TwoView(Draws, GraphContrast):
 
     def views_of(self, graphs: GraphBatch, generator: torch.Generator) -> list[GraphBatch]:
         """All views of every graph; the generator is on their device."""
-        drawn = self.views - self.loss.takes_items
+        drawn = self.n_views - self.loss.takes_items
         views = [self.view(graphs, generator) for _ in range(drawn)]
         return [graphs, *views] if self.loss.takes_items else views
 

@@ -76,7 +76,7 @@ def build(
         if config.contrast == "local-global":
             return InfoGraph(encoder, loss=config.loss(views))
         return TwoView(
-            encoder, loss=config.loss(views), views=config.views or 2,
+            encoder, loss=config.loss(views), n_views=config.views or 2,
             strength=config.strength or 0.0, seed=views,
             augmentations=[own_part(name, parts) or name for name in config.augmentations or ()],
         )  # fmt: skip

@@ -257,7 +257,7 @@ class ImageContrast(nn.Module):
     Args:
         encoder: any module from float [B, 3, S, S] to embeddings [B, d].
         out_dim: d; read from ``encoder.out_dim`` if None.
-        method: a name in ``METHODS``.
+        method: a name in ``METHODS``, ``ucl`` if None.
         loss: a :class:`ContrastiveLoss` in place of the method's.
         head: the projection from embeddings to the loss's inputs; SimCLR's if None.
         one_forward: encode all views in one forward pass, with joint BatchNorm statistics; False
@@ -289,7 +289,7 @@ class ImageContrast(nn.Module):
         encoder: nn.Module,
         out_dim: int | None = None,
         *,
-        method: str = "hscl",
+        method: str | None = None,
         loss: ContrastiveLoss | None = None,
         head: nn.Module | None = None,
         one_forward: bool = True,

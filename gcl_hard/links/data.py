@@ -277,8 +277,8 @@ class LinkSet:
         table: Any,
         *,
         columns: Columns = None,
-        split: Sequence[float] | None = None,
-        seed: int = 0,
+        shares: Sequence[float] | None = None,
+        split_seed: int = 0,
         entities: Names | None = None,
         relations: Names | None = None,
         name: str | None = None,
@@ -296,9 +296,9 @@ class LinkSet:
             columns: columns of heads, relations and tails, and perhaps of parts, with the words
                 train, valid and test; those called so if None, such as subject, predicate, object
                 and split. Others are not read, and noted.
-            split: shares of training, validation and testing; if None, the parts in their column,
+            shares: of training, validation and testing; if None, the parts in their column,
                 or 0.8, 0.1 and 0.1 where there is none.
-            seed: seed of the split.
+            split_seed: seed of the split.
             entities: as of :meth:`from_triples`.
             relations: likewise.
             name: name of the set in results; that of the file if None.
@@ -310,10 +310,10 @@ class LinkSet:
         Example:
             >>> import pandas as pd
             >>> stops = pd.DataFrame({"from": range(20), "to": [*range(1, 20), 0]})
-            >>> LinkSet.from_table(stops.assign(relation="next"), split=(0.6, 0.2, 0.2))
+            >>> LinkSet.from_table(stops.assign(relation="next"), shares=(0.6, 0.2, 0.2))
             LinkSet(own: 20 entities, 1 relation, 12 / 4 / 4 facts)
         """
-        parts, notes = read_facts(table, columns, split, seed)
+        parts, notes = read_facts(table, columns, shares, split_seed)
         if name is None:
             name = Path(table).name if isinstance(table, str | Path) else "own"
         return cls.from_triples(

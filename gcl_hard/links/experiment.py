@@ -88,7 +88,7 @@ class LinkExperiment(Experiment[LinkConfig, LinkSet]):
         """The facts, on the device."""
         data = user_data or load_links(
             config.dataset, data_dir=context.data_dir, columns=config.columns,
-            split=config.split, split_seed=config.split_seed,
+            shares=config.shares, split_seed=config.split_seed,
         )  # fmt: skip
         return data.to(torch.device(context.device))
 
@@ -234,7 +234,7 @@ class LinkExperiment(Experiment[LinkConfig, LinkSet]):
         )  # fmt: skip
         validation: tuple[float, ...] = ()
         if not trained.run.inner and "valid" in of_part:
-            validation = (mean_reciprocal_rank(of_part["valid"]),)
+            validation = (100 * mean_reciprocal_rank(of_part["valid"]),)
         return Scored((tested,), validation=validation, facts=trained.facts)
 
     def arrays(self, trained: TrainedRun, data: LinkSet) -> dict[str, NDArray[Any]]:

@@ -37,7 +37,7 @@ def load_links(
     cache_dir: str | Path | None = None,
     download: bool = True,
     columns: Columns = None,
-    split: Sequence[float] | None = None,
+    shares: Sequence[float] | None = None,
     split_seed: int = 0,
 ) -> LinkSet:
     """A set of facts (head, relation, tail), in parts to train on, to choose by and to test on.
@@ -56,8 +56,8 @@ def load_links(
         cache_dir: root of the cache, as for :func:`gcl_hard.files.io.cache_root`.
         download: whether the network may be used.
         columns: of a table, as of :meth:`LinkSet.from_table`.
-        split: likewise.
-        split_seed: likewise ``seed``.
+        shares: likewise.
+        split_seed: likewise.
 
     Returns:
         The set, on the CPU.
@@ -85,7 +85,7 @@ def load_links(
     path = locate(name, data_dir=data_dir, cache_dir=cache_dir, download=download)
     if is_table(path.name):
         return LinkSet.from_table(
-            path, columns=columns, split=split, seed=split_seed, name=path.name
+            path, columns=columns, shares=shares, split_seed=split_seed, name=path.name
         )
     links = read_links(path, name=canonical_name(name) if is_name(name) else None)
     known = KNOWN.get(links.name)

@@ -345,7 +345,7 @@ class LinkContrast(Draws, nn.Module):
         scorer: the model.
         links: the set; its training facts are what label-aware methods leave out of the negatives,
             and its names are what ``fit`` and ``predict`` compare those of another set with.
-        method: a name of ``METHODS``; ignored if ``loss`` is given.
+        method: a name in ``METHODS``, ``ucl`` if None.
         loss: a :class:`ContrastiveLoss` of your own, whose positives are ``"view"``.
         candidates: K entities drawn in each step, uniformly and with replacement, each once, which
             its queries share; ``"batch"`` for the answers of the batch, each once, of which q is
@@ -354,7 +354,7 @@ class LinkContrast(Draws, nn.Module):
             the query and of the question that asks its answer for its entity.
         n3: λ ≥ 0 of the regulariser λ Σ |x|³ of the vectors of a fact, a mean over queries.
         seed: seed of the candidates.
-        **options: options of :func:`gcl_hard.contrastive_loss`.
+        **options: options of :func:`gcl_hard.contrastive_loss`; γ is 2 if not given.
 
     Raises:
         InputError: for a loss with other positives, a size below 1, or a scorer of another number
@@ -376,7 +376,7 @@ class LinkContrast(Draws, nn.Module):
         scorer: Scorer,
         links: LinkSet,
         *,
-        method: str = "hscl",
+        method: str | None = None,
         loss: ContrastiveLoss | None = None,
         candidates: int | Literal["batch", "all"] = 512,
         rare: bool = False,
@@ -386,9 +386,11 @@ class LinkContrast(Draws, nn.Module):
     ) -> None:
         super().__init__()
         if loss is None:
-            options = {"positives": "view", **options}
-            if options.get("objective") == "jsd":
-                options = {"hardness_scale": "score", **options}
+            usual: MethodOptions = (
+                {"hardness_scale": "score"} if options.get("objective") == "jsd"
+                else {"temperature": 2.0}
+            )  # fmt: skip
+            options = {"positives": "view", **usual, **options}
         self.loss = loss_of(method, loss, options)
         self.loss.check_scored()
         if candidates not in ("batch", "all"):
@@ -619,23 +621,23 @@ class LinkContrast(Draws, nn.Module):
 
     def predict(
         self,
-        links: LinkSet | None,
-        head: str | None,
-        relation: str | None,
+        head: str | None = None,
+        relation: str | None = None,
         tail: str | None = None,
         *,
+        links: LinkSet | None = None,
         k: int = 10,
         filtered: bool = True,
     ) -> list[tuple[str, float]]:
         """The k best answers to a question, by name.
 
         Args:
-            links: another set than the model was made of, with the same names in the same order,
-                whose facts are those known; None for its own.
             head: name of the head, or None to ask for it.
             relation: name of the relation, likewise; relations are ordered by the mean of the
                 scores of both questions.
             tail: name of the tail, likewise.
+            links: another set than the model was made of, with the same names in the same order,
+                whose facts are those known; None for its own.
             k: answers.
             filtered: whether known answers, of all parts, are left out.
 
@@ -649,7 +651,7 @@ class LinkContrast(Draws, nn.Module):
         Example:
             >>> links = LinkSet.from_triples([("a", "r", "b"), ("b", "r", "c")])
             >>> model = LinkContrast(DistMult(3, 1, dim=4), links)
-            >>> sorted(name for name, _ in model.predict(links, "a", "r"))
+            >>> sorted(name for name, _ in model.predict("a", "r"))
             ['a', 'c']
         """
         links, named = self.links if links is None else links, (head, relation, tail)

@@ -151,10 +151,10 @@ class LinkConfig(RunConfig, LinkLoss):
         "of a table: HEAD,RELATION,TAIL, and perhaps PART, if their names do not say it",
         "data", common=True, read_by=LINK_BASELINES, applies=_is_table,
     )] = None  # fmt: skip
-    split: Annotated[tuple[float, ...] | None, Setting(
+    shares: Annotated[tuple[float, ...] | None, Setting(
         "of a table: shares of training, validation, testing (0.8,0.1,0.1, or its column of parts)",
         "data", common=True, read_by=LINK_BASELINES, applies=_is_table,
-        canonical=lambda shares, above: checked_shares("split", shares),
+        canonical=lambda shares, above: checked_shares("shares", shares),
     )] = None  # fmt: skip
     split_seed: Annotated[int, Setting(
         "seed of the split of a table", "data", least=0, read_by=LINK_BASELINES, applies=_is_table
@@ -181,7 +181,7 @@ class LinkConfig(RunConfig, LinkLoss):
     def optimisation(self) -> Optimisation:
         """How the model is optimised."""
         usual = super().optimisation()
-        return replace(usual, optimiser=sparse_adam) if self.sparse else usual
+        return replace(usual, optimizer=sparse_adam) if self.sparse else usual
 
     @property
     def reads_labels(self) -> bool:

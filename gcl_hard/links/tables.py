@@ -128,14 +128,14 @@ def _name(table: Any) -> str:
 
 
 def read_facts(
-    table: Any, columns: Columns, split: Sequence[float] | None, seed: int
+    table: Any, columns: Columns, shares: Sequence[float] | None, seed: int
 ) -> tuple[list[list[Triple]], list[str]]:
     """The facts of a table for training, validation and testing, and notes on how they were read.
 
     Args:
         table: as of :meth:`gcl_hard.links.LinkSet.from_table`, as is the rest.
         columns: those of heads, relations and tails, and perhaps of parts.
-        split: shares of the parts.
+        shares: of the parts.
         seed: seed of the split.
     """
     notes, header = list[str](), _header(table)
@@ -150,13 +150,13 @@ def read_facts(
                 f"a head, a relation and a tail"
             )
     triples = [*zip(*cells[:3], strict=True)]
-    if len(cells) == 4 and split is None:
+    if len(cells) == 4 and shares is None:
         part_of = parts_of(cells[3], f"{_name(table)}, column {names[3]}").tolist()
     else:
         n_rows, triples = len(triples), [*dict.fromkeys(triples)]
         if len(triples) < n_rows:
             notes.append(f"repeated facts, counted once: {n_rows - len(triples):,} rows")
-        drawn, note = drawn_parts(triples, checked_shares("split", split or SHARES), seed)
+        drawn, note = drawn_parts(triples, checked_shares("shares", shares or SHARES), seed)
         part_of = drawn.tolist()
         notes.append(note)
     parts: list[list[Triple]] = [[], [], []]

@@ -168,11 +168,10 @@ def contrastive_loss(
 ) -> ContrastiveLoss:
     """The loss of a method.
 
-    Settings that a method does not have are ignored.
-
     Args:
         name: one of ``METHODS``.
-        beta: concentration β ≥ 0 of the exponential hardening, or a schedule.
+        beta: concentration β ≥ 0 of the exponential hardening, or a schedule; methods without that
+            hardening do not read it.
         threshold: cosine l ≤ 1 of the threshold hardening, or a schedule. From −0.5 to 0 if None;
             under JSD with a hardness in deviations from −1 to 0 of these.
         class_prior: τ⁺ in [0, 1) of the debiased methods and of bcl, 0.1 if None; an error with
@@ -194,8 +193,7 @@ def contrastive_loss(
         The loss.
 
     Raises:
-        InputError: for an unknown method or setting, values out of range, or a class prior that the
-            method cannot use.
+        InputError: for an unknown method or setting, one of another method, or values out of range.
 
     Example:
         >>> contrastive_loss("hucl", beta=2.0, temperature=0.5).sampler
@@ -205,6 +203,10 @@ def contrastive_loss(
     known = [*LossOptions.__annotations__, *SETTINGS]
     if wrong := [name for name in options if name not in known]:
         raise unknown("setting of a loss", wrong[0], ["beta", "threshold", "class_prior", *known])
+    reads = {*row.settings, *["threshold"][: row.hardening == "threshold"]}
+    settings = {"threshold": threshold, **{k: v for k, v in options.items() if k in SETTINGS}}
+    if other := [k for k, v in settings.items() if v is not None and k not in reads]:
+        raise InputError(f"{name} has no {' and no '.join(other)}: leave it out")
     loss_options = cast("LossOptions", {k: v for k, v in options.items() if k not in SETTINGS})
     values: dict[str, Any] = dict(row.settings)
     values |= {k: v for k, v in options.items() if k in values and v is not None}

@@ -48,7 +48,7 @@ from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.settings import RunConfig, as_json
 from gcl_hard.files.io import digest_of_arrays, file_digest
 from gcl_hard.graphs.embedded import items_of_graphs
-from gcl_hard.graphs.models import embed
+from gcl_hard.graphs.models import embed_graphs
 from gcl_hard.molecules import canonical
 from gcl_hard.molecules.data import Molecules
 from gcl_hard.molecules.files import load_molecules, locate
@@ -377,7 +377,7 @@ def embeddings_of(
     else:
         encoder, last = finetune(run, labelled, parts, on_epoch)
         loss = (last,)
-    embedded = np.asarray(embed(encoder, labelled.molecules))
+    embedded = np.asarray(embed_graphs(encoder, labelled.molecules))
     check_finite(embedded, run.key)
     return embedded, loss, encoder.state_dict()
 

@@ -128,7 +128,7 @@ def finetune(
     with seeded_weights(run.seed, 2) as views:
         model = TwoView(
             encoder, loss=loss, augmentations=config.augmentations, strength=config.strength,
-            views=config.views or 2, seed=views,
+            n_views=config.views or 2, seed=views,
         )  # fmt: skip
     near = most_similar(labelled.fingerprints[train_ids]) if config.neighbours else None
 

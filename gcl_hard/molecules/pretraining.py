@@ -31,7 +31,7 @@ from gcl_hard.files.io import file_digest, reading
 from gcl_hard.files.stored import load_torch, with_weights
 from gcl_hard.graphs.data import GraphBatch, GraphSet
 from gcl_hard.graphs.features import vocabulary
-from gcl_hard.graphs.models import embed
+from gcl_hard.graphs.models import embed_graphs
 from gcl_hard.graphs.protocols import build
 from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.molecules.data import Molecules, from_tu, scaffolds
@@ -78,7 +78,7 @@ def describe(options: PretrainOptions) -> Pretraining:
 
         return Prepared(
             model, batches, math.ceil(len(chosen) / config.batch_size), options.seed,
-            lambda: embed(model.encoder, graphs.batch(chosen[:CHECKED]).to(device)),
+            lambda: embed_graphs(model.encoder, graphs.batch(chosen[:CHECKED]).to(device)),
             lambda: {
                 "encoder": {name: x.cpu() for name, x in model.encoder.state_dict().items()},
                 "vocabulary": vocabulary(),
@@ -169,7 +169,7 @@ class Pretrained(NamedTuple):
     """A pre-trained encoder.
 
     Attributes:
-        encoder: on the CPU, in evaluation mode; ``gcl_hard.graphs.embed(encoder, molecules)``.
+        encoder: on the CPU, in evaluation mode; see :func:`gcl_hard.graphs.embed_graphs`.
         vocabulary: number of codes of each field of ``atoms`` and of ``bonds``.
         about: settings, data and losses of its training.
     """

@@ -153,8 +153,9 @@ class NodeSet:
         return lambda epoch: [self.as_batch()]
 
     def as_batch(self) -> NodeBatch:
-        """The whole graph as one batch."""
-        return NodeBatch(self.x, self.edge_index, self.edge_weight, self.y)
+        """The whole graph as one batch, without labels outside the first split's training nodes."""
+        y = self.y if self.train is None else self.y.where(self.train[0], -1)
+        return NodeBatch(self.x, self.edge_index, self.edge_weight, y)
 
     def rows(self, ids: Ids) -> Tensor:
         """The features of some nodes, float32 [n, F], dense or sparse as ``x`` is.
@@ -227,6 +228,7 @@ class NodeSet:
         x = aligned_columns(self.x, self.columns, columns, field="x", name=self.name)
         return replace(self, x=x, columns=(*columns,))
 
+    @property
     def digest(self) -> str:
         """Sixteen hexadecimal digits of all arrays and node names, the same on every device."""
         x = (

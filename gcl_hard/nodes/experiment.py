@@ -117,7 +117,7 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
             "n_classes": data.n_classes,
             "class_names": list(data.class_names),
             "n_labelled": int((data.y != UNKNOWN).sum()),
-            "digest": data.digest(),
+            "digest": data.digest,
             **({"notes": list(data.notes)} if data.notes else {}),
             **({"table": data.table.as_dict()} if data.table else {}),
         }
@@ -303,7 +303,7 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
         check_columns(nodes.name, "node", nodes.n_features, wanted, data="nodes")
         rows = _rows(nodes, reading.only, table["id"] if table else "id")
         return Items(
-            {"id": nodes.names[rows]}, nodes.digest(), np.array([0, len(rows)]),
+            {"id": nodes.names[rows]}, nodes.digest, np.array([0, len(rows)]),
             lambda _: embed_nodes(encoder, nodes)[rows], notes, whole={"id": nodes.names},
         )  # fmt: skip
 

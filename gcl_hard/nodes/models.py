@@ -73,7 +73,7 @@ class NodeContrast(Draws, NodeModel):
     Args:
         encoder: any module ``(x, edge_index[, edge_weight]) -> [N, d]``, see :class:`NodeModel`.
         out_dim: d; read from ``encoder.out_dim`` if None.
-        method: a name of ``METHODS``; ignored if ``loss`` is given. Label-aware ones read
+        method: a name in ``METHODS``, ``ucl`` if None. Label-aware ones read
             ``y``, which is −1 where a label is not known: such a node is a negative of all others.
         loss: a :class:`ContrastiveLoss` of your own instead of a method's.
         views: shares of edges and columns that each view drops.
@@ -104,7 +104,7 @@ class NodeContrast(Draws, NodeModel):
         encoder: nn.Module,
         out_dim: int | None = None,
         *,
-        method: str = "hscl",
+        method: str | None = None,
         loss: ContrastiveLoss | None = None,
         views: NodeViews = NodeViews(),  # noqa: B008 - it is frozen
         augmentations: Sequence[Transform] = (),
@@ -122,6 +122,8 @@ class NodeContrast(Draws, NodeModel):
                 "hard positives are chosen from several views of an item, and a node has two: give "
                 "another method than spacl, or positives view or class"
             )
+        if not callable(views):
+            raise InputError(f"views is {views!r}: give views of a graph, as NodeViews(…)")
         for name, size in (("projection", projection), ("anchors", anchors)):
             if size is not None:
                 check_at_least(name, size, 1)

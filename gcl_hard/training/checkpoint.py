@@ -19,6 +19,10 @@ from gcl_hard.errors import InputError, check_number
 from gcl_hard.files.io import atomic_write, reading
 from gcl_hard.files.stored import load_torch, unlike
 
+__all__ = [
+    "Checkpoint",
+]
+
 SCHEMA_VERSION = 2
 MOST_NAMED = 5  # differing settings listed in a message
 

@@ -15,6 +15,12 @@ from torch import Tensor, nn
 from gcl_hard.errors import DivergenceError, InputError
 from gcl_hard.training.loop import Optimisation, adam, mean_loss, memory_for, train
 
+__all__ = [
+    "EnsembleLike",
+    "Snapshots",
+    "train_ensemble",
+]
+
 OnEpoch = Callable[[int, Sequence[int], Sequence[float]], None]
 """Called with the epoch, the models that trained in it and their mean losses."""
 
@@ -115,7 +121,7 @@ def train_ensemble(
     dtype = next(ensemble.models[0].parameters()).dtype
     for options in each:
         other = {
-            "optimiser": options.optimiser is not None,
+            "optimizer": options.optimizer is not None,
             "lr_schedule": callable(options.lr_schedule),
             "precision": PRECISIONS.get(options.precision) != dtype,
             "accumulate": options.accumulate > 1,

@@ -25,6 +25,7 @@ from gcl_hard.errors import (
     check_at_least,
     check_number,
     check_option,
+    unknown,
 )
 from gcl_hard.functional.negatives import all_finite
 from gcl_hard.losses.caching import cached_backward
@@ -34,6 +35,14 @@ from gcl_hard.training.stopping import EarlyStopping
 
 if TYPE_CHECKING:
     from typing import Unpack
+
+__all__ = [
+    "Optimisation",
+    "OptimisationOptions",
+    "fit",
+    "sparse_adam",
+    "train",
+]
 
 LrSchedule = Literal["constant", "cosine"]
 Precision = Literal["32-true", "64-true", "16-mixed", "bf16-mixed"]
@@ -63,8 +72,8 @@ class Optimisation:
         precision: as Lightning Fabric names it.
         accumulate: batches ≥ 1 whose mean gradient makes one step; the last of an epoch may have
             fewer. A batch's negatives stay its own: accumulation does not add any.
-        optimiser: an optimiser other than Adam, such as ``torch.optim.AdamW``: called as
-            ``optimiser(parameters, lr=lr, weight_decay=weight_decay)``.
+        optimizer: another than Adam, such as ``torch.optim.AdamW``: called as
+            ``optimizer(parameters, lr=lr, weight_decay=weight_decay)``.
         parts: parts ≥ 1 in which a batch is encoded, by :func:`gcl_hard.cached_backward`: all
             negatives, with the activations of one part in memory. With BatchNorm each part has its
             own statistics, so that the gradient is not that of the whole batch. A small batch has
@@ -86,7 +95,7 @@ class Optimisation:
     lr_schedule: LrSchedule | ScheduleMaker = "constant"
     precision: Precision = "32-true"
     accumulate: int = 1
-    optimiser: OptimizerMaker | None = None
+    optimizer: OptimizerMaker | None = None
     parts: int = 1
 
     def __post_init__(self) -> None:
@@ -98,6 +107,8 @@ class Optimisation:
         if not callable(self.lr_schedule):
             check_option("lr-schedule", self.lr_schedule, get_args(LrSchedule))
         check_option("precision", self.precision, get_args(Precision))
+        if not (self.optimizer is None or callable(self.optimizer)):
+            raise InputError(f"optimizer is {self.optimizer!r}: give a class, as torch.optim.AdamW")
 
 
 class OptimisationOptions(TypedDict, total=False):
@@ -109,7 +120,7 @@ class OptimisationOptions(TypedDict, total=False):
     lr_schedule: LrSchedule | ScheduleMaker
     precision: Precision
     accumulate: int
-    optimiser: OptimizerMaker | None
+    optimizer: OptimizerMaker | None
     parts: int
 
 
@@ -213,12 +224,12 @@ def fit(
             to the device.
         batch_size: graphs in a batch of a set, ≥ 2.
         seed: seed of the order of a set.
-        device: device to train on; None for the model's device.
+        device: device to train on; None for the model's, ``auto`` for a GPU if there is one.
         on_epoch: called with the epoch and its mean loss, for example to log them; if it returns
             False, training ends.
         stopping: as for :func:`train`.
         checkpoint: likewise.
-        **optimisation: arguments of :class:`Optimisation`: ``epochs``, ``lr``, ``optimiser``, ….
+        **optimisation: arguments of :class:`Optimisation`: ``epochs``, ``lr``, ``optimizer``, ….
 
     Returns:
         Mean loss per epoch, nats.
@@ -237,6 +248,10 @@ def fit(
     """
     if (check_data := getattr(model, "check_data", None)) is not None:
         check_data(data)
+    if wrong := [name for name in optimisation if name not in OptimisationOptions.__annotations__]:
+        raise unknown("argument of fit", wrong[0], OptimisationOptions.__annotations__)
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
     if device is None:
         device = next((p.device for p in model.parameters()), torch.device("cpu"))
     make_batches = getattr(data, "batches", None)
@@ -335,7 +350,7 @@ class _Run:
         self.in_step = InStep() if world > 1 else None
         params = list(model.parameters())
         rates = {"lr": optimisation.lr, "weight_decay": optimisation.weight_decay}
-        self.optimizer = (optimisation.optimiser or adam_of)(params, **rates)
+        self.optimizer = (optimisation.optimizer or adam_of)(params, **rates)
         called = model if optimisation.parts == 1 else _Encoding(model, optimisation.parts)
         self.wrapped, self.wrapped_optimizer = self.fabric.setup(called, self.optimizer)
         self.scheduler: torch.optim.lr_scheduler.LRScheduler | None = None

@@ -189,16 +189,17 @@ class VectorSet(LabelledItems):
     ) -> Callable[[int], list[tuple[Tensor, Tensor]]]:
         """A function from an epoch to its batches of vectors and labels, for :func:`gcl_hard.fit`.
 
+        With a split they are those of the training part.
+
         Args:
             batch_size: vectors in a batch at most; batches are nearly equal.
             seed: of the order.
         """
         x, y = torch.from_numpy(self.x), torch.from_numpy(self.y)
+        chosen = np.arange(len(x)) if self.split is None else np.flatnonzero(self.split == 0)
 
         def of_epoch(epoch: int) -> list[tuple[Tensor, Tensor]]:
-            return [
-                (x[ids], y[ids]) for ids in shuffled(np.arange(len(x)), batch_size, seed, epoch)
-            ]
+            return [(x[ids], y[ids]) for ids in shuffled(chosen, batch_size, seed, epoch)]
 
         return of_epoch
 

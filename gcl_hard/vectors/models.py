@@ -160,7 +160,15 @@ class ItemModel(nn.Module):
         return z
 
     def embed(self, batch: Any) -> NDArray[np.float32]:
-        """Embeddings of a batch in evaluation mode, float32 [n, out_dim]."""
+        """Embeddings in evaluation mode, float32 [n, out_dim].
+
+        Args:
+            batch: a batch, a :class:`VectorSet`, or an array [n, d].
+        """
+        vectors = getattr(batch, "x", batch)
+        if isinstance(vectors, np.ndarray):
+            device = next((p.device for p in self.parameters()), None)
+            batch = torch.as_tensor(vectors, dtype=torch.float32, device=device)
         with evaluating(self):
             z: NDArray[np.float32] = self.encode(batch).float().cpu().numpy()
         return z
@@ -172,7 +180,7 @@ class ItemContrast(Draws, ItemModel):
     Args:
         encoder: any module from a batch of n items to [n, out_dim]; see :class:`ItemModel`.
         out_dim: read from ``encoder.out_dim`` if None.
-        method: a name of ``METHODS``; ignored if ``loss`` is given. Label-aware ones read labels,
+        method: a name in ``METHODS``, ``ucl`` if None. Label-aware ones read labels,
             −1 where unknown: such an item is a negative of all others.
         loss: a :class:`ContrastiveLoss` of your own instead of a method's.
         views: called with a batch and a generator; returns a view of it. None leaves views to the
@@ -181,7 +189,8 @@ class ItemContrast(Draws, ItemModel):
         projection: width of the hidden layer of a projection head; None for no head, so that the
             embeddings themselves are contrasted.
         seed: seed of the views.
-        **options: options of :func:`gcl_hard.contrastive_loss`.
+        **options: options of :func:`gcl_hard.contrastive_loss`; γ is 0.1 and the reduction
+            ``anchors`` if not given.
 
     Example:
         >>> model = ItemContrast(VectorHead(8), method="hscl", beta=1.0)
@@ -194,7 +203,7 @@ class ItemContrast(Draws, ItemModel):
         encoder: nn.Module,
         out_dim: int | None = None,
         *,
-        method: str = "hscl",
+        method: str | None = None,
         loss: ContrastiveLoss | None = None,
         views: View | None = VectorViews(),  # noqa: B008 - it is frozen
         n_views: int = 2,
@@ -203,10 +212,17 @@ class ItemContrast(Draws, ItemModel):
         **options: Unpack[MethodOptions],
     ) -> None:
         if loss is None:
-            options = {"unknown": -1, **options}
+            usual: MethodOptions = {"reduction": "anchors", "unknown": -1}
+            if options.get("objective") != "jsd":
+                usual["temperature"] = 0.1
+            options = {**usual, **options}
         chosen = loss_of(method, loss, options)
         super().__init__(encoder, out_dim)
         check_at_least("n_views", n_views, 2)
+        if not (views is None or callable(views)):
+            raise InputError(
+                f"views is {views!r}: give a function of a batch, or n_views={views!r}"
+            )
         self.loss: ContrastiveLoss = chosen
         self.views, self.n_views = views, n_views
         self.projection: nn.Module = nn.Identity()

@@ -150,6 +150,7 @@ def test_an_encoder_by_itself_embeds_what_it_is_given() -> None:
     model = InfoGraph(GIN(7))
     embeddings = gcl_hard.embed(model.encoder, mutag)
     np.testing.assert_allclose(embeddings.values, model.embed(mutag), atol=1e-6)
+    assert gcl_hard.embed(model, mutag).model == embeddings.model
     assert embeddings.model != gcl_hard.embed(GIN(7), mutag).model
     for other in ("MUTAG", torch.zeros(2, 3, 8, 8, dtype=torch.uint8)):
         with pytest.raises(InputError):

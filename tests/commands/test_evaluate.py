@@ -25,7 +25,7 @@ from gcl_hard.errors import GclHardError, InputError
 from gcl_hard.evaluation import svm_fold
 from gcl_hard.evaluation.significance import crossed_test
 from gcl_hard.experiments import runner
-from gcl_hard.graphs import GIN, GraphSet, embed, load
+from gcl_hard.graphs import GIN, GraphSet, embed_graphs, load
 from gcl_hard.graphs.experiment import GraphExperiment
 from gcl_hard.graphs.protocols import folds_of
 from gcl_hard.graphs.settings import GraphConfig
@@ -228,9 +228,11 @@ def test_saved_encoders_make_the_saved_embeddings(tmp_path: Path, mutag: GraphSe
     (file,) = tmp_path.glob("*.pt")
     for k, encoder in enumerate(evaluation.encoders()):
         assert not encoder.training
-        np.testing.assert_array_equal(embed(encoder, mutag), evaluation.embeddings()[k])
+        np.testing.assert_array_equal(embed_graphs(encoder, mutag), evaluation.embeddings()[k])
         again = gcl_hard.load_encoder(file, Sums, fold=k)
-        np.testing.assert_array_equal(embed(again, mutag), evaluation.embeddings()[k])
+        np.testing.assert_array_equal(embed_graphs(again, mutag), evaluation.embeddings()[k])
+    with pytest.raises(InputError, match="2 encoders"):
+        gcl_hard.load_encoder(file, Sums)
     with pytest.raises(InputError, match="Sums"):
         gcl_hard.load_encoder(file)
     with (
@@ -412,7 +414,7 @@ def test_the_command_trains_an_encoder_of_a_module(
         gcl_hard.load_encoder(file)
     assert says(str(caught.value), file.name, "own_module:Mine", "encoder", "trust=True")
     assert "own_module" not in sys.modules
-    assert isinstance(gcl_hard.load_encoder(file, trust=True), GIN)
+    assert isinstance(gcl_hard.load_encoder(file, fold=1, trust=True), GIN)
     assert says(capsys.readouterr().err, "own_module", "own_module:Mine")
     assert len(list(Path("results").glob("*.embeddings.npz"))) == 2
     assert command(*flags, "--method=hscl,untrained") == 0

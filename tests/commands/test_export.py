@@ -100,8 +100,8 @@ def check_graphs(path: str, encoder: nn.Module, sets: list[Any], *, edges: bool)
         nodes, whole = (
             (outputs["nodes"], outputs["graphs"]) if isinstance(outputs, dict) else outputs
         )
-        close(whole, gcl_hard.graphs.embed(encoder, graphs))
-        close(nodes, gcl_hard.graphs.embed(encoder, graphs, nodes=True))
+        close(whole, gcl_hard.graphs.embed_graphs(encoder, graphs))
+        close(nodes, gcl_hard.graphs.embed_graphs(encoder, graphs, nodes=True))
 
 
 def random_graphs(n: int, width: int, edge_dim: int = 0) -> GraphSet:

@@ -103,7 +103,7 @@ def test_questions_are_left_as_they_are_and_may_be_none() -> None:
     assert [*map(len, model.best(asked[:0], "tail"))] == [0, 0]
     with pytest.raises(InputError, match="15 entities"):
         model.best(torch.tensor([[0, 0, 15]]), "head")
-    assert [name for name, _ in model.predict(None, NAMES[0], None, NAMES[1], filtered=False, k=1)]
+    assert [name for name, _ in model.predict(NAMES[0], None, NAMES[1], filtered=False, k=1)]
 
 
 @pytest.fixture
@@ -204,7 +204,7 @@ def test_questions_in_a_table_are_answered_as_predict_does(
     assert main(["predict", str(path), "q.csv", "-k", "20", "-o", "all.csv", "--known"]) == 0
     model = gcl_hard.load_links_model(path)
     for i, (h, r, t) in enumerate(QUESTIONS, 1):
-        expected = model.predict(None, h or None, r or None, t or None, k=20, filtered=False)
+        expected = model.predict(h or None, r or None, t or None, k=20, filtered=False)
         missing = ("head", "relation", "tail")[(h, r, t).index("")]
         every = [row for row in rows("all.csv") if row["query"] == str(i)]
         assert [row[missing] for row in every] == [name for name, _ in expected]

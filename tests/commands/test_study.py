@@ -21,6 +21,7 @@ from gcl_hard.tuning import Finding, SearchResult, Space
 from gcl_hard.tuning.result import AllFailed
 from tests.experiments.tiny_images import Tiny
 from tests.said import says
+from tests.vectors.sets import blobs, npz
 
 LR = {"lr": {"type": "float", "low": 1e-4, "high": 0.1, "log": True}}
 TINY: dict[str, Any] = {"epochs": 1, "layers": 1, "dim": 4}
@@ -149,6 +150,18 @@ def test_ones_own_graphs_are_searched(tmp_path: Path) -> None:
         searched(tmp_path, GraphSet(**{**vars(mine), "x": mine.x * 2}), "ucl", storage=None)
 
 
+def test_a_set_of_any_domain_is_searched_as_its_file(tmp_path: Path) -> None:
+    vectors, scores = blobs(), []
+    for data in (vectors, npz(vectors, tmp_path / "mine.npz")):
+        result = study(
+            data, "scl", space=LR, trials=2, sampler="random", threads=1, progress=False, epochs=1,
+            output=tmp_path,
+        )  # fmt: skip
+        scores.append([trial.value for trial in result.study.trials])
+    assert len(scores[0]) == 2
+    assert scores[0] == scores[1]
+
+
 def test_graphs_without_classes_cannot_be_scored(tmp_path: Path) -> None:
     few = [*load("MUTAG", download=False)[:30]]
     for graph in few:
@@ -237,7 +250,8 @@ def test_a_storage_may_be_any_file(tmp_path: Path, storage: str) -> None:
         ({"bta": 2.0}, r"'bta'.*\bbeta\b.*\bbeta\b"),  # the nearest, and then all that are known
         ({"space": {}}, r"\bempty\b.*\{beta:"),
         ({"space": {"lrr": LR["lr"]}}, r"'lrr'.*\blr\b.*\bdataset\b"),
-        ({"dataset": "digits", "epochs": 1, "layers": 2}, r"\blayers\b.*\bimages\b"),
+        ({"data": "digits", "epochs": 1, "layers": 2}, r"\blayers\b.*\bimages\b"),
+        ({"dataset": "digits"}, r"\bdata\b"),
         ({"report": "page.html"}, r"\breport\b.*\.md\b.*\bpage\.html\b"),
     ],
 )

@@ -48,9 +48,9 @@ def test_metrics_are_those_of_a_slow_loop() -> None:
     rows, columns = known.nonzero(as_tuple=True)
     answers = filtered_ranks(scores, answer, (rows, columns))
     ranks, numbers = answers.rank.tolist(), answers.candidates.tolist()
-    assert mean_reciprocal_rank(answers) == pytest.approx(100 * sum(1 / r for r in ranks) / 20)
+    assert mean_reciprocal_rank(answers) == pytest.approx(sum(1 / r for r in ranks) / 20)
     for k in (1, 3, 10):
-        assert hits(answers, k) == pytest.approx(100 * sum(r <= k for r in ranks) / 20)
+        assert hits(answers, k) == pytest.approx(sum(r <= k for r in ranks) / 20)
     chance = sum((n + 1) / 2 - 1 for n in numbers)
     expected = 1 - sum(r - 1 for r in ranks) / chance
     assert adjusted_mean_rank_index(answers) == pytest.approx(expected)

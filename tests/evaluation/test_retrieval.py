@@ -70,7 +70,7 @@ def test_ranks_are_those_of_a_slow_loop(
     assert np.array_equal(ranked.n_tied, tied)
     assert ranked.n_alone == len(z) - len(ids) == 2
     for k in (1, 2, 4, 8):
-        assert ranked.recall(k) == pytest.approx(100 * np.mean([rank <= k for rank in ranks]))
+        assert ranked.recall(k) == pytest.approx(np.mean([rank <= k for rank in ranks]))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -84,8 +84,8 @@ def test_recall_and_map_are_those_of_pytorch_metric_learning(kind: str, dtype: t
         include=("precision_at_1", "mean_average_precision_at_r"), k="max_bin_count"
     ).get_accuracy(units, y)
     ranked = retrieve(z.astype(dtype), y)
-    assert ranked.recall(1) == pytest.approx(100 * expected["precision_at_1"], abs=1e-9)
-    assert ranked.map_at_r == pytest.approx(100 * expected["mean_average_precision_at_r"], abs=1e-9)
+    assert ranked.recall(1) == pytest.approx(expected["precision_at_1"], abs=1e-9)
+    assert ranked.map_at_r == pytest.approx(expected["mean_average_precision_at_r"], abs=1e-9)
 
 
 def test_scores_are_computed_from_a_record() -> None:
@@ -96,13 +96,13 @@ def test_scores_are_computed_from_a_record() -> None:
     names = alike("map_at_r")
     assert names == ["map_at_r", *(f"recall_{k}" for k in (1, 2, 4, 8))]
     scores = scored.scores(names)
-    assert scores["map_at_r"] == [pytest.approx(ranked.map_at_r, abs=1e-5)]
+    assert scores["map_at_r"] == [pytest.approx(100 * ranked.map_at_r, abs=1e-5)]
     assert [scores[f"recall_{k}"] for k in (1, 2, 4, 8)] == [
-        [pytest.approx(ranked.recall(k))] for k in (1, 2, 4, 8)
+        [pytest.approx(100 * ranked.recall(k))] for k in (1, 2, 4, 8)
     ]
     values = metric("map_at_r").each
     assert values is not None
-    assert values(ranked.targets, ranked.predicted).mean() == pytest.approx(ranked.map_at_r)
+    assert values(ranked.targets, ranked.predicted).mean() == pytest.approx(100 * ranked.map_at_r)
 
 
 @pytest.mark.parametrize(

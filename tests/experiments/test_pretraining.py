@@ -14,11 +14,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gcl_hard import bench, evaluate
+from gcl_hard import bench, evaluate, load_encoder
 from gcl_hard.commands.pretrain import parse_pretrain
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.pretraining import drawn
-from gcl_hard.graphs import TwoView, embed, load
+from gcl_hard.graphs import TwoView, embed_graphs, load
 from gcl_hard.graphs.features import vocabulary
 from gcl_hard.molecules import MoleculeGIN, from_smiles, from_tu
 from gcl_hard.molecules import pretraining as molecule_pretraining
@@ -67,7 +67,7 @@ def test_the_command_trains_saves_and_does_not_repeat(
     assert encoder.about["n"] == len(CHAINS)
     assert not encoder.encoder.training
     assert not path.with_suffix(".ckpt").exists()
-    assert embed(encoder.encoder, from_smiles(["CCO", "CCN"])).shape == (2, 16)
+    assert embed_graphs(encoder.encoder, from_smiles(["CCO", "CCN"])).shape == (2, 16)
     written = path.stat().st_mtime_ns
     assert main(flags(csv, path)) == 0
     assert path.stat().st_mtime_ns == written
@@ -275,7 +275,8 @@ def test_the_benchmark_begins_with_a_pre_trained_encoder(
         name: next(Path("results").glob(f"MUTAG_{name}_*.npz")) for name in ("untrained", "scl")
     }
     graphs = from_tu(load("MUTAG", features="labels", download=False))
-    frozen = embed(load_pretrained(path).encoder, graphs)
+    frozen = embed_graphs(load_pretrained(path).encoder, graphs)
+    np.testing.assert_array_equal(embed_graphs(load_encoder(path), graphs), frozen)
     embedded = {name: np.load(file)["embeddings"] for name, file in saved.items()}
     np.testing.assert_allclose(embedded["untrained"][0], frozen, rtol=1e-5)
     assert all(not np.allclose(z, frozen, rtol=1e-3) for z in embedded["scl"])

@@ -185,7 +185,7 @@ def test_arrays_of_nodes(data: st.DataObject) -> None:
     content = data.draw(st.one_of(st.just(content), mutated(content)))
     with folder() as here:
         (here / "MINE.npz").write_bytes(content)
-        survives(lambda: load_nodes("MINE", data_dir=here, cache_dir=here / "cache").digest())
+        survives(lambda: load_nodes("MINE", data_dir=here, cache_dir=here / "cache").digest)
 
 
 @cache

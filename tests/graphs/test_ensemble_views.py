@@ -125,7 +125,7 @@ def test_members_with_several_views_are_the_models_trained_alone(
     training = Optimisation(epochs=2, lr=0.001, precision="64-true")
     members, apart = (
         [
-            TwoView(GIN(7, dim=8, layers=2), method=method, views=3, seed=5).double()
+            TwoView(GIN(7, dim=8, layers=2), method=method, n_views=3, seed=5).double()
             for method in pair
             if torch.manual_seed(0)
         ]

@@ -105,19 +105,19 @@ def test_every_method_trains_every_model(mutag, model_type, method):
 
 @pytest.mark.parametrize("one_forward", [True, False])
 def test_views_of_hard_positives_begin_with_the_graphs_themselves(mutag, one_forward):
-    model = TwoView(GIN(7, dim=8), method="spacl", views=4, one_forward=one_forward)
+    model = TwoView(GIN(7, dim=8), method="spacl", n_views=4, one_forward=one_forward)
     batch = GraphBatch.of(mutag.batch(torch.arange(8)))
     views = model.views_of(batch, torch.Generator().manual_seed(0))
     assert len(views) == 4
     assert torch.equal(views[0].x, batch.x)
     assert all(not torch.equal(view.x, batch.x) for view in views[1:])
     assert model(batch).isfinite()
-    plain = TwoView(GIN(7, dim=8), method="hcl", views=3)
+    plain = TwoView(GIN(7, dim=8), method="hcl", n_views=3)
     drawn = plain.views_of(batch, torch.Generator().manual_seed(0))
     assert len(drawn) == 3
     assert all(not torch.equal(view.x, batch.x) for view in drawn)
     with pytest.raises(InputError, match="views"):
-        TwoView(GIN(7, dim=8), views=1)
+        TwoView(GIN(7, dim=8), n_views=1)
 
 
 def test_a_users_encoder_fits_and_keeps_its_weights(mutag):
@@ -187,6 +187,8 @@ def test_loss_and_options_do_not_mix():
     assert InfoGraph(GIN(7), loss=loss).loss is loss
     with pytest.raises(InputError, match=r"\bloss\b.*\bbeta\b"):
         InfoGraph(GIN(7), loss=loss, beta=1.0)
+    with pytest.raises(InputError, match="method"):
+        InfoGraph(GIN(7), loss=loss, method="ucl")
 
 
 def test_two_view_without_augmentation_contrasts_a_graph_with_itself(mutag):

@@ -284,7 +284,7 @@ class Manhattan(Own):
 def test_a_model_of_ones_own_needs_a_query(candidates: Any) -> None:
     links = facts()
     torch.manual_seed(0)
-    model = LinkContrast(Own(7, 2, 4), links, method="hscl", candidates=candidates)
+    model = LinkContrast(Own(7, 2, 4), links, method="hscl", temperature=0.5, candidates=candidates)
     losses = fit(model, links, epochs=3, batch_size=10, lr=0.05)
     assert losses[-1] < losses[0]
     q = links.queries("test")
@@ -362,7 +362,7 @@ def test_umls_is_learned(objective: str) -> None:
     losses = fit(model, links, epochs=5, batch_size=512, lr=0.03)
     after = ranks(model, links, queries)
     assert losses[-1] < losses[0]
-    assert mean_reciprocal_rank(after) > 50
+    assert mean_reciprocal_rank(after) > 0.5
     assert adjusted_mean_rank_index(after) > 0.8
 
 
@@ -504,23 +504,23 @@ def test_answers_have_names_and_known_ones_are_left_out() -> None:
     head, relation = links.entities[h], links.relations[r]
     of_all_parts = [fact for part in PARTS for fact in links.part(part).tolist()]
     known = {links.entities[t] for a, b, t in of_all_parts if (a, b) == (h, r)}
-    every = model.predict(links, head, relation, filtered=False, k=7)
+    every = model.predict(head, relation, filtered=False, k=7)
     assert [name for name, _ in every] != sorted(name for name, _ in every) or len(every) == 7
     scores = [score for _, score in every]
     assert scores == sorted(scores, reverse=True)
     assert {name for name, _ in every} == {*LETTERS}
-    left = model.predict(links, head, relation, k=7)
+    left = model.predict(head, relation, k=7)
     assert {name for name, _ in left} == {*LETTERS} - known
-    asked = model.predict(links, None, relation, LETTERS[0], filtered=False, k=1)
+    asked = model.predict(None, relation, LETTERS[0], filtered=False, k=1)
     expected: Tensor = model.scores(
         Queries(torch.tensor([0]), torch.tensor([r + 2]), torch.tensor([0]))
     )
     assert asked[0][0] == links.entities[int(expected.argmax())]
     with pytest.raises(InputError, match=r"\bk\b"):
-        model.predict(links, head, relation, k=-1)
+        model.predict(head, relation, k=-1)
     for wrong in (("zoe", "r", None), ("a", "q", None), ("a", "r", "b"), (None, "r", None)):
         with pytest.raises(InputError):
-            model.predict(links, *wrong)
+            model.predict(*wrong)
 
 
 CHAIN = [("a", "r", "b"), ("b", "r", "c"), ("c", "s", "d"), ("d", "s", "e")]
@@ -536,7 +536,7 @@ def chain_model() -> LinkContrast:
 def test_a_model_answers_by_its_names_whatever_the_set(saved: bool, tmp_path: Path) -> None:
     links, model = LinkSet.from_triples(CHAIN), chain_model()
     expected = {
-        ends: model.predict(links, ends[0], "r", ends[1], k=9, filtered=False)
+        ends: model.predict(ends[0], "r", ends[1], k=9, filtered=False)
         for ends in (("a", None), (None, "a"))
     }
     if saved:
@@ -546,10 +546,10 @@ def test_a_model_answers_by_its_names_whatever_the_set(saved: bool, tmp_path: Pa
     more = LinkSet.from_triples([*CHAIN, ("e", "r", "a"), ("a", "r", "e")])
     for other in (links, more):
         for ends, answers in expected.items():
-            ranking = model.predict(other, ends[0], "r", ends[1], k=9, filtered=False)
+            ranking = model.predict(ends[0], "r", ends[1], links=other, k=9, filtered=False)
             assert [name for name, _ in ranking] == [name for name, _ in answers]
             assert [x for _, x in ranking] == pytest.approx([x for _, x in answers], abs=1e-6)
-    assert {name for name, _ in model.predict(more, "a", "r")} == {*"acd"}
+    assert {name for name, _ in model.predict("a", "r", links=more)} == {*"acd"}
     asked = links.queries("train").at(slice(2))
     for wrong in ({"entity": torch.tensor([0, 5])}, {"relation": torch.tensor([4, -1])}):
         with pytest.raises(InputError, match=r"5 entities.*2 relations"):
@@ -583,7 +583,7 @@ def test_a_set_of_other_names_meets_no_model() -> None:
         with pytest.raises(InputError, match=rf"\b{kind}\b"):
             fit(model, other, epochs=1, batch_size=4)
         with pytest.raises(InputError, match=rf"\b{kind}\b"):
-            model.predict(other, "a", "r")
+            model.predict("a", "r", links=other)
     assert all(torch.equal(*pair) for pair in zip(before, model.parameters(), strict=True))
     same = LinkSet.from_triples([("e", "r", "a"), ("c", "s", "d")], **numbered)
     assert len(fit(model, same, epochs=2, batch_size=4, lr=0.1)) == 2

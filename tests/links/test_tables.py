@@ -46,7 +46,7 @@ FACT = st.tuples(*(st.integers(0, n).map(lambda i: f"n{i}") for n in (14, 3, 14)
 def test_a_split_covers_every_name_and_parts_no_pair(
     facts: list[Fact], seed: int, shares: tuple[float, ...]
 ) -> None:
-    links = LinkSet.from_table(frame(facts), split=shares, seed=seed)
+    links = LinkSet.from_table(frame(facts), shares=shares, split_seed=seed)
     parts = [named(links, part) for part in PARTS]
     assert sorted(fact for part in parts for fact in part) == sorted(facts)
     train = parts[0]
@@ -79,12 +79,12 @@ def test_a_dense_set_has_the_shares_and_rows_in_any_order_the_same_parts() -> No
     facts = sorted(
         {(f"a{h}", f"r{r}", f"a{t}") for h, r, t in rng.integers(0, (40, 3, 40), (900, 3))}
     )
-    links = LinkSet.from_table(frame(facts), split=(0.6, 0.1, 0.3), seed=3)
+    links = LinkSet.from_table(frame(facts), shares=(0.6, 0.1, 0.3), split_seed=3)
     for part, share in zip(PARTS, (0.6, 0.1, 0.3), strict=True):
         assert len(links.part(part)) == pytest.approx(share * len(facts), abs=4)
     shuffled = [facts[i] for i in rng.permutation(len(facts))]
-    again = LinkSet.from_table(frame(shuffled), split=(0.6, 0.1, 0.3), seed=3)
-    other = LinkSet.from_table(frame(facts), split=(0.6, 0.1, 0.3), seed=4)
+    again = LinkSet.from_table(frame(shuffled), shares=(0.6, 0.1, 0.3), split_seed=3)
+    other = LinkSet.from_table(frame(facts), shares=(0.6, 0.1, 0.3), split_seed=4)
     for part in PARTS:
         assert {*named(again, part)} == {*named(links, part)}
     assert {*named(other, "test")} != {*named(links, "test")}
@@ -169,7 +169,7 @@ def test_columns_say_whose_a_table_is(
 
 def test_numbers_are_names_also_beside_empty_cells() -> None:
     numbers = [(7, "next", 8), (8, "next", 9), (9, "next", 7)]
-    links = LinkSet.from_table(frame(numbers), split=(1, 0, 0))  # type: ignore[arg-type]
+    links = LinkSet.from_table(frame(numbers), shares=(1, 0, 0))  # type: ignore[arg-type]
     assert links.entities == ("7", "8", "9")
     for empty in (None, np.nan, " ", pd.NA):
         table = frame([*FACTS, ("a", "in", empty)])  # type: ignore[list-item]
@@ -177,7 +177,7 @@ def test_numbers_are_names_also_beside_empty_cells() -> None:
             LinkSet.from_table(table)
         assert says(str(caught.value), len(FACTS) + 1, "tail")
     floats = pd.DataFrame({"h": [1.0, 2.0, 3.0], "r": "is", "t": [2, 3, 1]})
-    assert LinkSet.from_table(floats, split=(1, 0, 0)).entities == ("1", "2", "3")
+    assert LinkSet.from_table(floats, shares=(1, 0, 0)).entities == ("1", "2", "3")
 
 
 def test_a_column_has_the_parts_unless_a_split_is_asked_for() -> None:
@@ -190,7 +190,7 @@ def test_a_column_has_the_parts_unless_a_split_is_asked_for() -> None:
         table.rename(columns={"split": "x"}), columns=("head", "relation", "tail", "x")
     )
     assert by_name.digest == links.digest
-    drawn = LinkSet.from_table(table, split=(0.5, 0.25, 0.25))
+    drawn = LinkSet.from_table(table, shares=(0.5, 0.25, 0.25))
     assert len(drawn.test) > 1
     with pytest.raises(InputError) as caught:
         LinkSet.from_table(table.assign(split="north"))
@@ -199,8 +199,8 @@ def test_a_column_has_the_parts_unless_a_split_is_asked_for() -> None:
 
 @pytest.mark.parametrize("shares", [(0.8, 0.2), (0.8, 0.1, 0.2), (0, 0.5, 0.5), (1.2, -0.1, -0.1)])
 def test_shares_sum_to_one(shares: tuple[float, ...]) -> None:
-    with pytest.raises(InputError, match="split"):
-        LinkSet.from_table(frame(), split=shares)
+    with pytest.raises(InputError, match="shares"):
+        LinkSet.from_table(frame(), shares=shares)
 
 
 def test_a_row_too_short_is_named(tmp_path: Path) -> None:
@@ -260,7 +260,7 @@ def test_a_table_is_benched_by_its_header_its_columns_or_its_domain(
     assert bench.main([f"--dataset={folder}/facts.csv", "--domain=links", *RUN]) == 0
     assert keys() == first
     assert bench.main(["--dataset=facts.csv", "--split-seed=1", *RUN]) == 0
-    assert bench.main(["--dataset=facts.csv", "--split=0.6,0.2,0.2", *RUN]) == 0
+    assert bench.main(["--dataset=facts.csv", "--shares=0.6,0.2,0.2", *RUN]) == 0
     assert len(keys()) == 3 * len(first)
     capsys.readouterr()
     assert bench.main(["--dataset=mine.csv", "--columns=Kunde,hat,Produkt", *RUN]) == 0

@@ -20,7 +20,8 @@ def labels_of(n, share, *, classes=3, unknown=-1, seed=0):
 
 
 def build_loss(name, **options):
-    return contrastive_loss(name, beta=1.5, threshold=0.1, **options)
+    threshold = 0.1 if name == "hscl-tau" else None
+    return contrastive_loss(name, beta=1.5, threshold=threshold, **options)
 
 
 def assert_same(value, inputs, other, other_inputs, tolerance=1e-10):

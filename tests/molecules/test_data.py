@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from gcl_hard.errors import InputError, MissingExtraError
-from gcl_hard.graphs import GIN, TwoView, embed, load
+from gcl_hard.graphs import GIN, TwoView, embed_graphs, load
 from gcl_hard.graphs.augment import augment
 from gcl_hard.molecules import (
     SOURCES,
@@ -583,7 +583,7 @@ def test_the_encoder_sums_embeddings_of_codes() -> None:
 def test_an_encoder_of_molecules_refuses_other_graphs() -> None:
     mutag = load("MUTAG", download=False)
     with pytest.raises(InputError, match=r"atoms\b.*\binteger\b.*float32 \[3371, 7\].*from_smiles"):
-        embed(MoleculeGIN(8, 2), mutag)
+        embed_graphs(MoleculeGIN(8, 2), mutag)
 
 
 @pytest.mark.parametrize("by", ["mask-attributes", "drop-nodes", "perturb-edges", "random-walk"])

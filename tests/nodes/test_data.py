@@ -135,7 +135,7 @@ def test_adjacency_matrices_of_pytorch_geometric_and_scipy_give_the_same_graph()
     assert "edge_index" not in adjacency
     sets = [NodeSet.from_graph(graph) for graph in (data, adjacency)]
     sets += [NodeSet.from_graph(m, x=data.x, y=data.y) for m in (matrix, matrix.tolil())]
-    assert len({nodes.digest() for nodes in sets}) == 1
+    assert len({nodes.digest for nodes in sets}) == 1
     assert sets[0].edge_weight is not None
 
 
@@ -453,10 +453,22 @@ def test_a_graph_without_labels_is_trained_on_and_embedded(y: Any) -> None:
     assert NodeSet.from_graph(path_graph(y=torch.full((4,), 3.0))).class_names == ("3",)
 
 
+def test_labels_outside_training_change_nothing() -> None:
+    train, losses = torch.tensor([True, True, False, False]), []
+    for y in ([0, 0, 0, 1], [0, 0, 1, 0]):
+        graph = path_graph(y=torch.tensor(y))
+        val, test = torch.eye(4, dtype=torch.bool)[2:]
+        nodes = NodeSet.from_graph(graph, train=train, val=val, test=test)
+        torch.manual_seed(0)
+        model = NodeContrast(GCN(2, dim=3), method="hscl", beta=1.0)
+        losses.append(fit(model, nodes, epochs=2))
+    assert losses[0] == losses[1]
+
+
 def test_names_of_nodes_belong_to_the_data_and_may_be_alike() -> None:
     plain = NodeSet.from_graph(path_graph())
     named = [replace(plain, ids=ids) for ids in (("a", "b", "c", "d"), ("a", "b", "c", "e"))]
-    assert len({nodes.digest() for nodes in (plain, *named)}) == 3
+    assert len({nodes.digest for nodes in (plain, *named)}) == 3
     graph = nx.Graph([(1, "1"), ("1", 2)])
     with pytest.warns(UserWarning, match="order"):
         nodes = NodeSet.from_graph(graph, x=np.eye(3), y=[0, 1, 0])
@@ -472,7 +484,7 @@ class SomeGraphs(InMemoryDataset):  # type: ignore[misc]
 def test_a_data_set_of_one_graph_is_that_graph_and_one_of_several_is_refused() -> None:
     graph = path_graph()
     alone = NodeSet.from_graph(SomeGraphs([graph]))
-    assert alone.digest() == NodeSet.from_graph(graph).digest()
+    assert alone.digest == NodeSet.from_graph(graph).digest
     with pytest.raises(InputError) as error:
         NodeSet.from_graph(SomeGraphs([graph, graph]))
     assert says(str(error.value), 2, "graphs")
@@ -602,12 +614,12 @@ def test_the_digest_tells_any_change_and_sets_without_names_of_columns_keep_thei
     changes: list[dict[str, Any]] = [{"edge_weight": None}, {"columns": ("a", "b")}]
     for name in ("x", "edge_index", "y", "edge_weight", "train", "val", "test"):
         changes.append({name: getattr(nodes, name).flip(-1)})
-    digests = {replace(nodes, **change).digest() for change in ({}, *changes)}
+    digests = {replace(nodes, **change).digest for change in ({}, *changes)}
     assert len(digests) == 1 + len(changes)
-    assert replace(nodes, name="another").to("cpu").digest() == nodes.digest()
+    assert replace(nodes, name="another").to("cpu").digest == nodes.digest
     plain = NodeSet.from_graph(path_graph())
     x, ends, y = (tensor.numpy() for tensor in (plain.x, plain.edge_index, plain.y))
-    assert plain.digest() == digest_of_arrays(x, [4, 2], ends, y, [], [], [], [])
+    assert plain.digest == digest_of_arrays(x, [4, 2], ends, y, [], [], [], [])
 
 
 def test_a_set_moves_with_all_its_tensors() -> None:

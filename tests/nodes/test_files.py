@@ -74,7 +74,7 @@ def test_the_file_of_minesweeper_is_read_and_downloaded_alike(
         for part in ("train", "val", "test"):
             assert torch.equal(getattr(ours, part), theirs[f"{part}_mask"].T)
     assert read.notes == ()
-    assert read.digest() == downloaded.digest()
+    assert read.digest == downloaded.digest
 
 
 @needs_real
@@ -89,7 +89,7 @@ def test_a_set_is_downloaded_once_and_found_without_the_network(
     first = load_nodes("Photo")
     file.unlink()
     again = load_nodes("amazon-photo", download=False)
-    assert first.digest() == again.digest() == load_nodes("Photo", data_dir=REAL).digest()
+    assert first.digest == again.digest == load_nodes("Photo", data_dir=REAL).digest
     assert has_nodes("photo")
     assert any(path.suffix == ".pt" for path in paths("Photo"))
     assert paths("Photo", data_dir=REAL) == [(REAL / file.name).resolve()]
@@ -183,9 +183,7 @@ def test_files_of_both_layouts_are_the_same_graph(tmp_path: Path) -> None:
     path = saved(tmp_path, listed_arrays(), "c")
     sets = [load_nodes(name, data_dir=tmp_path) for name in ("a", "B", "c", str(path))]
     assert [nodes.name for nodes in sets] == ["a", "B", "c", "c"]
-    assert {nodes.digest() for nodes in [nodes.dense() for nodes in sets]} == {
-        sets[2].dense().digest()
-    }
+    assert {nodes.digest for nodes in [nodes.dense() for nodes in sets]} == {sets[2].dense().digest}
     assert sets[0].edge_index.tolist() == [[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]]
     assert says(sets[0].notes[-1], "symmetric", 3)
     assert says(sets[1].notes[0], "attr_indices")

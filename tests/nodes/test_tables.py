@@ -168,7 +168,7 @@ def test_a_file_is_read_as_its_frame(
     assert nodes.name == "people"
     assert nodes.table == frames.table
     assert torch.equal(nodes.x.to_dense(), frames.x.to_dense())
-    assert nodes.digest() == frames.digest()
+    assert nodes.digest == frames.digest
     assert "zip=00123" in nodes.columns
 
 
@@ -359,7 +359,7 @@ def test_a_command_reads_tables_and_embeds_new_nodes(
     assert bench.main([f"--dataset={nodes}", f"--edges={edges}", *RUN]) == 0
     (record,) = (json.loads(path.read_text()) for path in Path("runs").glob("*seed0.json"))
     read = NodeSet.from_tables(people, links)
-    assert record["data"]["digest"] == read.digest()
+    assert record["data"]["digest"] == read.digest
     assert record["data"]["table"] == json.loads(json.dumps(read.table and read.table.as_dict()))
     assert str(here) not in json.dumps(record)
     elsewhere = [f"--dataset={here / nodes}", f"--edges={here / edges}", *RUN, "--report-only"]

@@ -154,7 +154,7 @@ def test_what_no_ensemble_can_be_made_of_or_trained_with_is_refused(mutag: Graph
         *((name, lambda more=more: train_ensemble(Ensemble(two, mutag), Optimisation(**more)))
           for name, more in (
               ("precision", {"precision": "bf16-mixed"}), ("parts", {"parts": 4}),
-              ("Adam", {"optimiser": torch.optim.SGD}),
+              ("Adam", {"optimizer": torch.optim.SGD}),
           )),
     ):  # fmt: skip
         with pytest.raises(InputError, match=name):

@@ -61,7 +61,7 @@ def test_any_optimiser_and_schedule_do_what_they_do_by_hand(kind: Any, mutag: Gr
         return torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.3)
 
     losses = fit(
-        model(), mutag, epochs=3, batch_size=20, optimiser=kind, lr_schedule=schedule, **rates
+        model(), mutag, epochs=3, batch_size=20, optimizer=kind, lr_schedule=schedule, **rates
     )
     expected = by_hand(mutag, 3, lambda p: kind(p, **rates), schedule)
     assert losses == pytest.approx(expected, rel=1e-5)

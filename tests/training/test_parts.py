@@ -71,8 +71,8 @@ def graph_models(graphs: GraphSet) -> dict[str, Any]:
         "local-global": build(InfoGraph, method="hscl"),
         "infonce": build(InfoGraph, method="hucl", objective="infonce"),
         "two-view": build(TwoView, method="hcl", augmentations=drawn),
-        "passes": build(TwoView, method="hscl", augmentations=drawn, views=3, one_forward=False),
-        "hard": build(TwoView, method="spacl", augmentations=drawn, views=4),
+        "passes": build(TwoView, method="hscl", augmentations=drawn, n_views=3, one_forward=False),
+        "hard": build(TwoView, method="spacl", augmentations=drawn, n_views=4),
     }
 
 

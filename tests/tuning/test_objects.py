@@ -15,7 +15,7 @@ from optuna.study import MaxTrialsCallback
 from gcl_hard import tune
 from gcl_hard.commands.study import study
 from gcl_hard.errors import InputError
-from gcl_hard.graphs import GraphSet, embed, load
+from gcl_hard.graphs import GraphSet, embed_graphs, load
 from gcl_hard.graphs.presets import recipe
 from gcl_hard.images import training as image_training
 from gcl_hard.tuning import Space
@@ -145,7 +145,7 @@ def test_a_recipe_fills_what_is_neither_given_nor_searched(
 def test_the_best_settings_are_retrained_on_all_graphs(tmp_path: Path, mutag: GraphSet) -> None:
     result = searched(tmp_path, mutag, "hscl")
     models = [result.retrain_best(seed) for seed in (0, 0, 1)]
-    z = [embed(model.encoder, mutag) for model in models]  # type: ignore[arg-type]
+    z = [embed_graphs(model.encoder, mutag) for model in models]  # type: ignore[arg-type]
     assert (z[0] == z[1]).all()
     assert (z[0] != z[2]).any()
     assert z[0].shape == (188, 4)

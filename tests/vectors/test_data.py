@@ -52,6 +52,14 @@ def test_columns_are_named_where_they_are_called_otherwise(tmp_path: Path) -> No
     assert (vectors.name, vectors.class_names, vectors.names.tolist()) == ("t", ("0", "1"), [4, 5])
 
 
+def test_training_sees_the_training_part_alone() -> None:
+    vectors = blobs()
+    split = np.arange(len(vectors)) % 3
+    seen = VectorSet.from_arrays(vectors.x, vectors.y, split=split).batches(7)(0)
+    rows = np.concatenate([x.numpy() for x, _ in seen])
+    assert sorted(rows.tolist()) == sorted(vectors.x[split == 0].tolist())
+
+
 def test_a_file_is_the_arrays_and_any_change_is_another_digest(tmp_path: Path) -> None:
     vectors = blobs()
     split = np.array(["train", "test"])[np.arange(len(vectors)) % 2]
