@@ -47,7 +47,7 @@ def embed(  # type: ignore[misc]
     output: str | Path | None = None,
     level: Level = "graphs",
     smiles: str | None = None,
-    ids: str | None = None,
+    id: str | None = None,
     edges: Any | str | Path = None,
     only: Any | str | Path = None,
     encoder: EncoderMaker | str | None = None,
@@ -68,7 +68,7 @@ def embed(  # type: ignore[misc]
 
     Args:
         model: NAME.pt, as :func:`gcl_hard.evaluate`, ``bench --save-encoder`` and ``pretrain``
-            save it; or an encoder of graphs, molecules or nodes itself.
+            save it; or an encoder itself, or a model with one, but for images and texts.
         data: graphs: a set by its name or path, a :class:`gcl_hard.graphs.GraphSet`, or a list of
             graphs; nodes: a set by its name or path, a :class:`gcl_hard.nodes.NodeSet`, or one
             graph, or a table (CSV, Parquet, DataFrame) beside ``edges``; molecules: a CSV file, a
@@ -77,13 +77,14 @@ def embed(  # type: ignore[misc]
             uint8 [n, 3, S, S]; vectors: a set or a table by its name or path, a DataFrame, a
             :class:`gcl_hard.vectors.VectorSet`, or an array [n, d]; texts: likewise, a
             :class:`gcl_hard.texts.TextSet`, or a list of texts.
-        output: NAME.npz, NAME.parquet (extra ``parquet``) or NAME.csv; None to keep them in memory.
+        output: NAME.npz, NAME.parquet (extra ``parquet``) or NAME.csv; without it Python keeps
+            them in memory.
         level: ``"nodes"`` for all nodes of graphs, which get a second column ``node``, or all atoms
             of molecules.
-        smiles: column of SMILES of a CSV; found by its name if None.
-        ids: column of a CSV with what rows are called; the rows' numbers if None.
+        smiles: column of SMILES of a CSV; found by its name if not given.
+        id: column of a table with what rows are called; the rows' numbers if not given.
         edges: table of edges beside a table of nodes, which is read as that of the encoder was.
-        only: table with the ids of those nodes that are written, or a list of them; all if None.
+        only: table with the ids of those nodes that are written, or a list of them; otherwise all.
         encoder: your own, as it was given when it was trained, or ``module:Name`` of it; not needed
             for ours.
         fold: which encoder, of a file with one for each fold.
@@ -92,7 +93,7 @@ def embed(  # type: ignore[misc]
         data_dir: an offline mirror of data sets; by default the folder in ``GCL_HARD_DATA``.
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
         jobs: processes that parse SMILES.
-        threads: CPU threads; those of PyTorch if None.
+        threads: CPU threads; those of PyTorch if not given.
         force: whether a file of another model, or of other data, is replaced.
         progress: whether notes on the data, and the progress of an ``output``, are shown.
 
@@ -126,7 +127,7 @@ def embed(  # type: ignore[misc]
         execution.output, as_path(data_dir), str(hardware.choose_device(device)),
         threads=None, cores=jobs, versions={}, experiment_of=runnable,
     )  # fmt: skip
-    items = items_of(trained, data, Reading(context, level, smiles, ids, batch_size, edges, only))
+    items = items_of(trained, data, Reading(context, level, smiles, id, batch_size, edges, only))
     for note in items.notes if progress else ():
         print(note, file=sys.stderr)
     if path is None:
@@ -144,7 +145,7 @@ def embed(  # type: ignore[misc]
 def items_of(model: Model, data: Any, reading: Reading) -> Items:
     """The items of data that a model embeds."""
     experiment = runnable(CONFIGS[model.domain])
-    owners = {"smiles": "molecules", "ids": "molecules", "edges": "nodes", "only": "nodes"}
+    owners = {"smiles": "molecules", "id": "molecules", "edges": "nodes", "only": "nodes"}
     for name, owner in owners.items():
         if getattr(reading, name) is not None and name not in experiment.reading:
             raise InputError(f"{name} applies to {owner}, and this encodes {model.domain}")

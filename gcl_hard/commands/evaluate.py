@@ -69,7 +69,7 @@ def evaluate(
     name: str = "custom",
     output: str | Path = "results",
     report: str | Path | None = None,
-    save_encoders: bool | None = None,
+    save_encoder: bool | None = None,
     save_embeddings: bool = True,
     force: bool = False,
     jobs: int = 1,
@@ -117,7 +117,7 @@ def evaluate(
         name: name of your graphs in results, unless they are a set, which has one.
         output: folder of the results.
         report: page to write, NAME.md with figures next to it, or NAME.html, one file.
-        save_encoders: whether trained encoders are kept in ``output``; if None, of domains whose
+        save_encoder: whether trained encoders are kept in ``output``; if None, of domains whose
             runs do so, which are all of this package.
         save_embeddings: whether embeddings are.
         force: whether finished runs are repeated.
@@ -192,12 +192,12 @@ def evaluate(
         values["dataset"], user_parts.graphs[user_set.name] = (user_set.name,), user_set
     configs = bench_configs(config_class, values, None, {*values})
     warn_of_unread(configs, {name: values[name] for name in settings})
-    if save_encoders is None:
-        save_encoders = "save_encoder" in experiment.options
+    if save_encoder is None:
+        save_encoder = "save_encoder" in experiment.options
     metrics = (metric,) if isinstance(metric, str) else tuple(metric or ())
     options = BenchOptions(
         configs=tuple(dict.fromkeys(configs)),
-        run=RunOptions(save_encoder=save_encoders, save_embeddings=save_embeddings),
+        run=RunOptions(save_encoder=save_encoder, save_embeddings=save_embeddings),
         select=select, metric=metrics or None, seeds=as_seeds(seeds), output=Path(output),
         force=force, jobs=jobs, scheduler=scheduler, device=device, threads=threads,
         data_dir=as_path(data_dir), report=as_path(report),

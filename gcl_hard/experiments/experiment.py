@@ -258,7 +258,7 @@ class Reading:
         context: the device, an offline mirror of data, and the processes that parse SMILES.
         level: whether graphs are embedded, or all of their nodes.
         smiles: column of SMILES of a CSV; found by its name if None.
-        ids: column of a CSV with the names of its rows.
+        id: column of a table with the names of its rows.
         batch_size: items embedded at a time; None for the domain's default.
         edges: table of edges beside a table of nodes.
         only: table of the ids of those nodes that are written, or their ids; None for all.
@@ -267,7 +267,7 @@ class Reading:
     context: RunContext
     level: Level = "graphs"
     smiles: str | None = None
-    ids: str | None = None
+    id: str | None = None
     batch_size: int | None = None
     edges: Any = None
     only: Any = None

@@ -7,8 +7,8 @@ from gcl_hard.graphs.data import GraphSet as GraphSet
 from gcl_hard.graphs.encoders import GIN as GIN
 from gcl_hard.graphs.encodings import encoded as encoded
 from gcl_hard.graphs.ensemble import Ensemble as Ensemble
+from gcl_hard.graphs.models import GraphClassifier as GraphClassifier
 from gcl_hard.graphs.models import InfoGraph as InfoGraph
-from gcl_hard.graphs.models import Supervised as Supervised
 from gcl_hard.graphs.models import TwoView as TwoView
 from gcl_hard.graphs.models import embed_graphs as embed_graphs
 from gcl_hard.graphs.order import epoch_batches as epoch_batches

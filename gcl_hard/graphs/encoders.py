@@ -51,7 +51,7 @@ class GIN(nn.Module):
     at each node; VN = BN ∘ ReLU ∘ Linear.
 
     Args:
-        in_dim: F, width of the node features.
+        n_features: F, width of the node features.
         dim: width of each layer.
         layers: number of layers K ≥ 1.
         readout: ``"sum"`` or ``"mean"`` over the nodes of a graph, or ``"both"``, concatenated;
@@ -74,7 +74,7 @@ class GIN(nn.Module):
         Gilmer et al. (2017), *Neural Message Passing for Quantum Chemistry*.
 
     Example:
-        >>> gin = GIN(in_dim=7, dim=32, layers=3)
+        >>> gin = GIN(n_features=7, dim=32, layers=3)
         >>> x, edges = torch.ones(3, 7), torch.tensor([[0, 1], [1, 0]])
         >>> nodes, graphs = gin(x, edges, batch=torch.tensor([0, 0, 1]))
         >>> nodes.shape, graphs.shape
@@ -83,7 +83,7 @@ class GIN(nn.Module):
 
     def __init__(
         self,
-        in_dim: int,
+        n_features: int,
         dim: int = 32,
         layers: int = 3,
         *,
@@ -96,13 +96,13 @@ class GIN(nn.Module):
         from torch_geometric import nn as pyg
 
         super().__init__()
-        for name, size in (("in_dim", in_dim), ("dim", dim), ("layers", layers)):
+        for name, size in (("n_features", n_features), ("dim", dim), ("layers", layers)):
             check_at_least(name, size, 1)
         if edge_dim is not None:
             check_at_least("edge_dim", edge_dim, 1)
         check_option("readout", readout, READOUTS)
         check_option("jk", jk, get_args(JumpingKnowledge))
-        widths = [in_dim] + [dim] * (layers - 1)
+        widths = [n_features] + [dim] * (layers - 1)
         mlps = [nn.Sequential(nn.Linear(w, dim), nn.ReLU(), nn.Linear(dim, dim)) for w in widths]
         self.convs = nn.ModuleList(
             pyg.GINConv(mlp) if edge_dim is None else pyg.GINEConv(mlp, edge_dim=edge_dim)
@@ -116,7 +116,7 @@ class GIN(nn.Module):
         self.readout, self.jk = readout, jk
         self._add = pyg.global_add_pool
         self._pools = [getattr(pyg, name) for name in READOUTS[readout]]
-        self.in_dim, self.edge_dim = in_dim, edge_dim
+        self.n_features, self.edge_dim = n_features, edge_dim
         self.out_dim = dim * (layers if jk == "cat" else 1) * len(READOUTS[readout])
         xavier(self)
 
@@ -143,8 +143,10 @@ class GIN(nn.Module):
         Raises:
             InputError: for features of another width, or missing edge features.
         """
-        if x.shape[1] != self.in_dim:
-            raise InputError(f"node features are {x.shape[1]} wide, this GIN takes {self.in_dim}")
+        if x.shape[1] != self.n_features:
+            raise InputError(
+                f"node features are {x.shape[1]} wide, this GIN takes {self.n_features}"
+            )
         edges: tuple[Tensor, ...] = ()
         if self.edge_dim is not None:
             expected = [edge_index.shape[1], self.edge_dim]

@@ -19,7 +19,7 @@ from gcl_hard.graphs.copies import on_device
 from gcl_hard.graphs.data import GraphBatch, GraphSet
 from gcl_hard.graphs.encoders import GIN
 from gcl_hard.graphs.layers import Counts, Sums, Tables, add_rows, linear, normed
-from gcl_hard.graphs.models import GraphModel, Head, InfoGraph, Supervised, TwoView
+from gcl_hard.graphs.models import GraphClassifier, GraphModel, Head, InfoGraph, TwoView
 from gcl_hard.graphs.order import checked_ids, epoch_batches, epoch_chunks
 from gcl_hard.graphs.refinement import ColouredBatch, ColouredSet
 from gcl_hard.graphs.view_losses import ViewLosses
@@ -42,9 +42,10 @@ class Ensemble:
     which few nodes are equal.
 
     Args:
-        models: :class:`InfoGraph` under JSD, :class:`Supervised` or :class:`TwoView`, all of one
-            class, with :class:`GIN` encoders of one shape; methods, β, thresholds and temperatures
-            may differ; augmentations, strength and seed may not. Others are trained one by one.
+        models: :class:`InfoGraph` under JSD, :class:`TwoView` or :class:`GraphClassifier`, all of
+            one class, with :class:`GIN` encoders of one shape; methods, β, thresholds and
+            temperatures may differ; augmentations, strength and seed may not. Others are trained
+            one by one.
         graphs: the set, or its coloured set, which several ensembles can share.
         batch_size: graphs in a batch, before held-out graphs are removed.
         data_seed: seed of the batch order, which models share.
@@ -234,7 +235,7 @@ class Ensemble:
             return losses
         kept = None if self.mask is None else self.mask[:, batch.graphs]
         nodes, graphs = self._encode(tables, batch, kept)
-        if isinstance(self.models[0], Supervised):
+        if isinstance(self.models[0], GraphClassifier):
             return _cross_entropy(_dense(parameters, "classifier", graphs), batch.y, kept)
         nodes = _head(parameters, "node_head", nodes)
         graphs = _head(parameters, "graph_head", graphs)
@@ -248,7 +249,7 @@ class Ensemble:
         if self.mask is not None:
             kept = self.mask[:, batch.graphs]
         sizes = kept.sum(1)
-        if isinstance(self.models[0], Supervised):
+        if isinstance(self.models[0], GraphClassifier):
             return sizes > 0
         if (classes := self._classes(batch)) is None:
             return sizes > 1
@@ -343,7 +344,7 @@ def refusal(model: GraphModel) -> str | None:
         'two forward passes and losses with parameters cannot be stacked'
     """
     gin = model.encoder
-    if type(model) not in (InfoGraph, Supervised, TwoView) or type(gin) is not GIN:
+    if type(model) not in (InfoGraph, GraphClassifier, TwoView) or type(gin) is not GIN:
         return f"{_class_name(model)} of {_class_name(gin)} cannot be stacked"
     norms = *gin.norms, *(layers.get_submodule("2") for layers in gin.virtual)
     usual = all(

@@ -41,7 +41,7 @@ from gcl_hard.graphs import protocols, training, tudataset
 from gcl_hard.graphs.data import GraphSet
 from gcl_hard.graphs.embedded import items_of_graphs, named_as, with_columns_of
 from gcl_hard.graphs.features import CODES, KINDS
-from gcl_hard.graphs.models import GraphContrast, GraphModel, Supervised
+from gcl_hard.graphs.models import GraphClassifier, GraphContrast, GraphModel
 from gcl_hard.graphs.own import graphs_named, own_graphs
 from gcl_hard.graphs.protocols import (
     check_classes,
@@ -412,7 +412,7 @@ class _SharedEncoders(TrainedEncoders):
         """Whether a supervised encoder stops, by the graphs that its fold holds out for this."""
         start = time.perf_counter()
         if k not in self.stopping:
-            assert isinstance(model, Supervised)
+            assert isinstance(model, GraphClassifier)
             graphs, valid = self.encoders[k].graphs, torch.from_numpy(self.validation[k])
             held, y = graphs.batch(valid), graphs.y[valid]
             self.stopping[k] = EarlyStopping(
@@ -443,7 +443,7 @@ class _SharedEncoders(TrainedEncoders):
         try:
             output = (
                 self._score(k, model)
-                if isinstance(model, Supervised)
+                if isinstance(model, GraphClassifier)
                 else self._embeddings(k, model)
             )
         except DivergenceError as error:
@@ -455,7 +455,7 @@ class _SharedEncoders(TrainedEncoders):
     def _embeddings(self, k: int, model: GraphModel) -> NDArray[np.float64]:
         return protocols.embeddings(model, self.embedded[k], self.config, self.encoders[k].seed)
 
-    def _score(self, k: int, model: Supervised) -> FoldScore:
+    def _score(self, k: int, model: GraphClassifier) -> FoldScore:
         fold, graphs = self.folds[k], self.embedded[k]
         predicted = model.predict(graphs.all()).cpu().numpy()[fold.test]
         accuracy = float((predicted == graphs.y.cpu().numpy()[fold.test]).mean())

@@ -359,7 +359,7 @@ class TwoView(Draws, GraphContrast):
         return self.projection(z)
 
 
-class Supervised(GraphModel):
+class GraphClassifier(GraphModel):
     r"""Supervised baseline: encoder and linear classifier trained end to end with cross-entropy.
 
     .. math:: \ell = -\frac{1}{G} \sum_g \log \operatorname{softmax}(W z_g + b)_{y_g}
@@ -379,7 +379,7 @@ class Supervised(GraphModel):
     Example:
         >>> from gcl_hard.graphs import GIN, load
         >>> mutag = load("MUTAG")
-        >>> model = Supervised(GIN(mutag.n_features), n_classes=2)
+        >>> model = GraphClassifier(GIN(mutag.n_features), n_classes=2)
         >>> model(mutag.all()).isfinite(), model.predict(mutag.all()).shape
         (tensor(True), torch.Size([188]))
     """

@@ -28,7 +28,7 @@ from gcl_hard.experiments.domains import lent_encoders
 from gcl_hard.experiments.experiment import Parts, check_finite, seeded_weights
 from gcl_hard.graphs.data import GraphSet
 from gcl_hard.graphs.encoders import GIN
-from gcl_hard.graphs.models import GraphModel, InfoGraph, Supervised, TwoView
+from gcl_hard.graphs.models import GraphClassifier, GraphModel, InfoGraph, TwoView
 from gcl_hard.graphs.refinement import wl_kernel
 from gcl_hard.graphs.settings import MOLECULE_GIN, GraphConfig
 
@@ -70,7 +70,7 @@ def build(
     with seeded_weights(seed, member) as views:
         encoder = new_encoder(config, n_features, edge_dim, parts)
         if config.method == "supervised":
-            return Supervised(encoder, n_classes)
+            return GraphClassifier(encoder, n_classes)
         if config.method == "untrained":
             return InfoGraph(encoder, method="ucl")
         if config.contrast == "local-global":

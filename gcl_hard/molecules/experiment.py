@@ -112,7 +112,7 @@ class MoleculeExperiment(Experiment[MoleculeConfig, Any]):
         SUPERVISED: SUPERVISED,
     }  # fmt: skip
     averages_sets: ClassVar[bool] = True
-    reading: ClassVar[frozenset[str]] = frozenset({"level", "smiles", "ids"})
+    reading: ClassVar[frozenset[str]] = frozenset({"level", "smiles", "id"})
     options: ClassVar[frozenset[str]] = frozenset({"save_encoder"})
 
     def load(self, config: MoleculeConfig, context: RunContext, user_data: Any = None) -> Labelled:
@@ -300,7 +300,7 @@ class MoleculeExperiment(Experiment[MoleculeConfig, Any]):
             context = reading.context
             data = loaded(
                 str(data), data_dir=context.data_dir, jobs=context.cores, smiles=reading.smiles,
-                ids=reading.ids, unlabelled=True,
+                id=reading.id, unlabelled=True,
             ).molecules  # fmt: skip
         digest = digest_of_smiles(data.smiles)
         return items_of_graphs(encoder, data, digest, reading)

@@ -66,7 +66,7 @@ def load_molecules(
     download: bool = True,
     cache_dir: str | Path | None = None,
     smiles: str | None = None,
-    ids: str | None = None,
+    id: str | None = None,
     targets: Sequence[str] | None = None,
     unlabelled: bool = False,
     limit: int | None = None,
@@ -86,7 +86,7 @@ def load_molecules(
         download: whether the network may be used.
         cache_dir: root of the cache, as for :func:`gcl_hard.files.io.cache_root`.
         smiles: column of SMILES of a file; found by its name if None.
-        ids: column of a file with what molecules are called, see :func:`read_molecules`.
+        id: column of a file with what molecules are called, see :func:`read_molecules`.
         targets: columns of targets of a file; None for all others that are numbers.
         unlabelled: whether no column of a file is a target.
         limit: only the first so many rows; None for all.
@@ -112,8 +112,8 @@ def load_molecules(
     name = name_or_path(name, data_dir=data_dir, cache_dir=cache_dir)
     if is_file(name):
         kind: Kind | None = "unlabelled" if unlabelled else None
-        return read_molecules(name, smiles=smiles, ids=ids, targets=targets, kind=kind, **options)
-    for option, column in (("targets", targets), ("smiles", smiles), ("ids", ids)):
+        return read_molecules(name, smiles=smiles, id=id, targets=targets, kind=kind, **options)
+    for option, column in (("targets", targets), ("smiles", smiles), ("id", id)):
         if column is not None:
             raise InputError(f"{option} names columns of your own file, and {name} is a known set")
     source = SOURCES[name]
@@ -156,7 +156,7 @@ def read_molecules(
     *,
     name: str | None = None,
     smiles: str | None = None,
-    ids: str | None = None,
+    id: str | None = None,
     targets: Sequence[str] | None = None,
     kind: Kind | None = None,
     limit: int | None = None,
@@ -170,7 +170,7 @@ def read_molecules(
         path: the file, with a line of column names.
         name: name of the set in results; that of the file if None.
         smiles: column of SMILES; ``smiles``, ``canonical_smiles`` or ``mol`` in any case if None.
-        ids: column with what molecules are called; the rows' numbers if None.
+        id: column with what molecules are called; the rows' numbers if None.
         targets: columns of targets; None for all others that are numbers, or yes and no in words.
             A warning names the others, and one that numbers the rows.
         kind: what they are; if None, ``"classes"`` for one column of whole numbers from 0 on,
@@ -196,7 +196,7 @@ def read_molecules(
     """
     path, columns = Path(path), header_of(Path(path))
     read, wanted, in_any_case = _columns(
-        path, columns, smiles=smiles, ids=ids, unlabelled=kind == "unlabelled",
+        path, columns, smiles=smiles, id=id, unlabelled=kind == "unlabelled",
         targets=[targets] if isinstance(targets, str) else targets,
     )  # fmt: skip
     positions = [columns.index(column) for column in read]
@@ -212,8 +212,8 @@ def read_molecules(
         name=name or path.name.partition(".")[0], jobs=jobs, progress=progress,
         cache_dir=cache_dir, key=f"{digest} {read[0]} {limit}",
     )  # fmt: skip
-    if ids:
-        molecules = molecules.called(table[ids])
+    if id:
+        molecules = molecules.called(table[id])
     at = molecules.rows
     if wanted:
         texts = {column: [table[column][row].strip() for row in at] for column in wanted}
@@ -236,7 +236,7 @@ def read_molecules(
 
 
 def _columns(
-    path: Path, columns: Sequence[str], *, smiles: str | None, ids: str | None,
+    path: Path, columns: Sequence[str], *, smiles: str | None, id: str | None,
     targets: Sequence[str] | None, unlabelled: bool,
 ) -> tuple[list[str], list[str], dict[str, str]]:  # fmt: skip
     """The columns that are read, that of SMILES first; those of targets; and ``split`` and
@@ -250,12 +250,12 @@ def _columns(
             f"{', '.join(columns)}: name it by smiles (--smiles COLUMN)"
         )
     special = {} if unlabelled else {name: by_name[name] for name in SPECIAL if name in by_name}
-    named = [*(targets or ()), *([ids] if ids else ())]
+    named = [*(targets or ()), *([id] if id else ())]
     for column in named:
         if column not in columns:
             raise unknown(f"column of {path.name}", column, [*dict.fromkeys(columns)])
     first = smiles or str(usual)
-    others = {first, ids, *OTHERS, *special.values()}
+    others = {first, id, *OTHERS, *special.values()}
     used = [*targets] if targets else [name for name in columns if name not in others]
     if not targets and columns.count("") > 1:
         used = [name for name in used if name]  # of commas at the ends of lines

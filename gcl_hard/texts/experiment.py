@@ -56,7 +56,7 @@ class TextExperiment(ItemExperiment):
     item: ClassVar[str] = "text"
     sets: ClassVar[type[LabelledItems]] = TextSet
     shape: ClassVar[frozenset[str]] = frozenset({"terms", "width", "folder"})
-    reading: ClassVar[frozenset[str]] = frozenset({"ids"})
+    reading: ClassVar[frozenset[str]] = frozenset({"id"})
 
     def load(
         self, config: TextConfig, context: RunContext, user_data: TextSet | None = None
@@ -144,7 +144,7 @@ class TextExperiment(ItemExperiment):
         if isinstance(data, str | Path) and not is_table(str(data)):
             data = load_texts(data, data_dir=context.data_dir)
         elif isinstance(data, str | Path) or hasattr(data, "iloc"):
-            data = TextSet.from_table(data, text=config.text, id=reading.ids)
+            data = TextSet.from_table(data, text=config.text, id=reading.id)
         elif not isinstance(data, TextSet):
             data = TextSet.from_texts(data)
         inputs: Any = PlainTexts(data.texts, encoder)

@@ -58,7 +58,7 @@ class VectorExperiment(ItemExperiment):
     item: ClassVar[str] = "vector"
     sets: ClassVar[type[LabelledItems]] = VectorSet
     shape: ClassVar[frozenset[str]] = frozenset({"n_features"})
-    reading: ClassVar[frozenset[str]] = frozenset({"ids"})
+    reading: ClassVar[frozenset[str]] = frozenset({"id"})
 
     def load(
         self, config: VectorConfig, context: RunContext, user_data: VectorSet | None = None
@@ -141,7 +141,7 @@ class VectorExperiment(ItemExperiment):
         if isinstance(data, str | Path) and not is_table(str(data)):
             data = load_vectors(data, data_dir=reading.context.data_dir)
         elif isinstance(data, str | Path) or hasattr(data, "iloc"):
-            data = VectorSet.from_table(data, columns=columns, id=reading.ids)
+            data = VectorSet.from_table(data, columns=columns, id=reading.id)
         elif not isinstance(data, VectorSet):
             data = VectorSet.from_arrays(data)
         x = data.x

@@ -264,7 +264,7 @@ def molecules() -> Path:
 def test_molecules_are_embedded_under_the_ids_of_their_table(molecules: Path) -> None:
     flags = [f"--dataset={molecules}", "--epochs=1", "--layers=2", "--dim=4", "--output=e.pt"]
     assert pretrain(flags) == 0
-    assert embed("e.pt", molecules, "--ids", "compound", "-o", "z.csv") == 0
+    assert embed("e.pt", molecules, "--id", "compound", "-o", "z.csv") == 0
     assert [row["id"] for row in rows("z.csv")] == [f"c{n}" for n in range(1, 9)]
     assert embed("e.pt", molecules, "-o", "y.csv") == 0
     assert [row["id"] for row in rows("y.csv")] == [f"{n}" for n in (0, 1, 2, 4, 5, 6, 7, 8)]
@@ -388,7 +388,7 @@ def test_a_finished_file_is_left_and_that_of_other_data_is_refused(
         (["RUN", "NOTHING"], ["NOTHING"]),
         (["RUN", "MUTAG", "-o", "z.txt"], ["z.txt", ".npz"]),
         (["RUN", "MUTAG", "--level=edges"], ["level", "edges"]),
-        (["RUN", "MUTAG", "--ids=a"], ["ids", "graphs"]),
+        (["RUN", "MUTAG", "--id=a"], ["id", "graphs"]),
         (["RUN"], ["DATA"]),
         ([], ["MODEL"]),
         (["RUN", "MUTAG", "more"], ["more"]),

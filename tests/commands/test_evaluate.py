@@ -277,7 +277,7 @@ def test_files_of_other_data_are_not_taken_for_these(tmp_path: Path, mutag: Grap
     for read in (evaluation.embeddings, evaluation.encoders):
         with pytest.raises(InputError, match=r"mine_hscl.*graphs.*name='mine'"):
             read()
-    options = {"save_embeddings": False, "save_encoders": False, "baselines": ()}
+    options = {"save_embeddings": False, "save_encoder": False, "baselines": ()}
     again = evaluated(tmp_path, Sums, first, **options)
     with pytest.raises(InputError, match="save_embeddings=True"):
         again.embeddings()

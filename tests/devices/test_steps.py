@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from gcl_hard import ContrastiveLoss, NegativeSampler, contrastive_loss
-from gcl_hard.graphs import GIN, Ensemble, GraphSet, InfoGraph, Supervised, TwoView, load
+from gcl_hard.graphs import GIN, Ensemble, GraphClassifier, GraphSet, InfoGraph, TwoView, load
 from gcl_hard.graphs.copies import on_device
 from gcl_hard.graphs.models import GraphModel
 from gcl_hard.graphs.view_losses import ViewLosses
@@ -41,7 +41,7 @@ def views(graphs: GraphSet, **settings: Any) -> GraphModel:
 
 
 def supervised(graphs: GraphSet, **settings: Any) -> GraphModel:
-    return Supervised(GIN(graphs.n_features, dim=8, layers=2), n_classes=2)
+    return GraphClassifier(GIN(graphs.n_features, dim=8, layers=2), n_classes=2)
 
 
 def on_both(

@@ -24,7 +24,7 @@ from gcl_hard.experiments.record import RunResult
 from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.runner import Runner
-from gcl_hard.graphs import GraphSet, Supervised, load, protocols
+from gcl_hard.graphs import GraphClassifier, GraphSet, load, protocols
 from gcl_hard.graphs import experiment as graph_experiment
 from gcl_hard.graphs.experiment import GraphExperiment
 
@@ -138,20 +138,20 @@ def encoders(
         **options: of :class:`RunOptions`.
     """
     seen: list[Encoded] = []
-    real, predict = protocols.embeddings, Supervised.predict
+    real, predict = protocols.embeddings, GraphClassifier.predict
 
     def keep(model: Any, *arguments: Any) -> Any:
         weights = {k: v.clone() for k, v in model.state_dict().items() if torch.is_tensor(v)}
         seen.append(Encoded(weights, real(model, *arguments) if embed else None))
         return np.array([[len(seen) - 1.0]])  # tells afterwards of which fold it was
 
-    def keep_classifier(model: Supervised, batch: Any) -> Tensor:
+    def keep_classifier(model: GraphClassifier, batch: Any) -> Tensor:
         keep(model)
         return predict(model, batch)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(protocols, "embeddings", keep)
-        patch.setattr(Supervised, "predict", keep_classifier)
+        patch.setattr(GraphClassifier, "predict", keep_classifier)
         (trained,) = train([run], graphs, folder, **options)
     if trained.error is not None:
         raise trained.error

@@ -21,7 +21,7 @@ from gcl_hard.experiments.experiment import TrainedRun, silent
 from gcl_hard.experiments.record import Scored
 from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.settings import as_json
-from gcl_hard.graphs import GraphSet, Supervised
+from gcl_hard.graphs import GraphClassifier, GraphSet
 from gcl_hard.graphs import experiment as graphs
 from gcl_hard.graphs.training import Encoder, train_encoders
 from gcl_hard.images.experiment import ImageExperiment
@@ -103,7 +103,7 @@ def test_on_graphs_it_is_the_training_stopped_at_the_best_validation_epoch(
             ends = replace(config, patience=0, supervised_epochs=None, epochs=epochs)
             encoder = Encoder.of_fold(ends, mutag, seed, k, held)
             (result,) = train_encoders([encoder], mutag)
-            assert isinstance(result.model, Supervised)
+            assert isinstance(result.model, GraphClassifier)
             logits.append(result.model.scores(encoder.graphs.all()).numpy())
             of_epoch.append(quality(logits[-1][held.test], y[held.test]))
             states.append(result.model.encoder.state_dict())
@@ -141,13 +141,13 @@ def test_encoders_of_one_ensemble_end_by_themselves(
     mutag: GraphSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each after its own patience, whatever rounding does to what is scored."""
-    epochs = Counter[Supervised]()
+    epochs = Counter[GraphClassifier]()
 
-    def scored(model: Supervised, graphs: Any) -> Tensor:
+    def scored(model: GraphClassifier, graphs: Any) -> Tensor:
         epochs[model] += 1
         return torch.full((graphs.n_graphs, 2), float(SCORES[epochs[model] - 1]))
 
-    monkeypatch.setattr(Supervised, "scores", scored)
+    monkeypatch.setattr(GraphClassifier, "scores", scored)
     monkeypatch.setattr(graphs, "score_of_logits", lambda logits, y: float(logits[0, 0]))
     patience = {1: 2, 2: 2, 3: 5, 4: 5, 5: 10, 30: 10}
     runs = [Run(small("supervised", patience=n, supervised_epochs=60), 3) for n in patience]

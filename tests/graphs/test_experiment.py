@@ -16,7 +16,7 @@ from sklearn.svm import SVC
 from gcl_hard.errors import DivergenceError, InputError
 from gcl_hard.evaluation import Fold, inner_holdout, outer_folds, svm_cross_validation, svm_fold
 from gcl_hard.experiments.run import Run
-from gcl_hard.graphs import GraphSet, Supervised, protocols
+from gcl_hard.graphs import GraphClassifier, GraphSet, protocols
 from gcl_hard.graphs.experiment import GraphExperiment
 from gcl_hard.graphs.protocols import build, score_embeddings, setting_of
 from gcl_hard.graphs.refinement import wl_kernel
@@ -136,7 +136,7 @@ def test_supervised_accuracy_is_the_share_of_right_predictions_on_the_test_fold(
     for fold_score, encoder, fold in zip(scores, several, folds, strict=True):
         model = build(config, mutag.n_features, 2, n_classes=2)
         model.load_state_dict({**model.state_dict(), **encoder.weights})
-        assert isinstance(model, Supervised)
+        assert isinstance(model, GraphClassifier)
         model.eval()
         with torch.no_grad():
             z = model.encoder(mutag.x, mutag.edge_index, mutag.all().batch)[1]

@@ -16,7 +16,7 @@ from torch_geometric.nn import global_add_pool
 from torch_geometric.utils import to_networkx
 
 from gcl_hard import METHODS, ContrastiveLoss, Exponential, InputError, NegativeSampler, fit
-from gcl_hard.graphs import GIN, GraphBatch, GraphSet, InfoGraph, Supervised, TwoView, load
+from gcl_hard.graphs import GIN, GraphBatch, GraphClassifier, GraphSet, InfoGraph, TwoView, load
 from tests.reference import loops
 from tests.said import says
 
@@ -294,12 +294,12 @@ def batch():
 
 def on_edges(kind):
     torch.manual_seed(0)
-    if kind is Supervised:
+    if kind is GraphClassifier:
         return kind(GIN(2, dim=4, layers=1, edge_dim=2), 2)
     return kind(GIN(2, dim=4, layers=1, edge_dim=2), method="ucl")
 
 
-KINDS = pytest.mark.parametrize("kind", [InfoGraph, TwoView, Supervised])
+KINDS = pytest.mark.parametrize("kind", [InfoGraph, TwoView, GraphClassifier])
 
 
 @KINDS

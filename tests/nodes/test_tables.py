@@ -223,7 +223,7 @@ def test_evaluate_takes_the_paths_of_two_tables(tmp_path: Path) -> None:
     found = gcl_hard.evaluate(
         "gcn", tmp_path / "nodes.csv", "ucl", edges=str(tmp_path / "edges.csv"), columns=["age"],
         seeds=1, epochs=1, splits=2, dim=4, baselines=(), output=tmp_path / "out", progress=False,
-        device="cpu", save_encoders=False,
+        device="cpu", save_encoder=False,
     )  # fmt: skip
     (run,) = found.results.records
     assert (run.config.dataset, run.config.edges) == ("nodes.csv", "edges.csv")
@@ -431,7 +431,7 @@ def test_a_method_that_predicts_one_class_alone_is_remarked(here: Path) -> None:
     people["age"] = 1  # the features say nothing
     found = gcl_hard.evaluate(
         "gcn", NodeSet.from_tables(people, links, columns=["age"]), "ucl", seeds=1, epochs=1, dim=4,
-        baselines=["raw", "majority"], splits=2, output="runs", progress=False, save_encoders=False,
+        baselines=["raw", "majority"], splits=2, output="runs", progress=False, save_encoder=False,
     )  # fmt: skip
     remarks = {r.config.method: f.data.get("remarks") for r, f in found.results.records.items()}
     assert remarks["majority"] is None
@@ -495,7 +495,7 @@ def test_tests_of_differences_take_the_shares_of_their_splits(
     nodes = NodeSet.from_tables(*tables(), name="people")
     found = gcl_hard.evaluate(
         "gcn", nodes, "ucl", baselines=["raw"], seeds=1, epochs=1, splits=6, dim=4,
-        output="runs", progress=False, save_encoders=False, **options,
+        output="runs", progress=False, save_encoder=False, **options,
     )  # fmt: skip
     scores = {run.config.method: r.scores["accuracy"] for run, r in found.results.records.items()}
     test = corrected_t_test(scores["raw"], scores["ucl"], test_share=share)

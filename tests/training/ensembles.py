@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from gcl_hard.functional.schedules import Linear
-from gcl_hard.graphs import GIN, GraphSet, InfoGraph, Supervised, load
+from gcl_hard.graphs import GIN, GraphClassifier, GraphSet, InfoGraph, load
 from gcl_hard.graphs.models import GraphModel
 from gcl_hard.graphs.order import epoch_batches
 
@@ -51,7 +51,9 @@ def classifiers(graphs: GraphSet, dtype: torch.dtype) -> list[GraphModel]:
     built: list[GraphModel] = []
     for index in range(3):
         torch.manual_seed(index)
-        built.append(Supervised(GIN(graphs.n_features, dim=8, layers=2), n_classes=2).to(dtype))
+        built.append(
+            GraphClassifier(GIN(graphs.n_features, dim=8, layers=2), n_classes=2).to(dtype)
+        )
     return built
 
 

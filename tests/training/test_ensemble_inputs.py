@@ -12,7 +12,7 @@ from gcl_hard import ContrastiveLoss, Exponential, NegativeSampler
 from gcl_hard.errors import InputError, OutOfMemory
 from gcl_hard.functional.rowwise import MeanThreshold
 from gcl_hard.functional.schedules import Linear
-from gcl_hard.graphs import GIN, Ensemble, GraphSet, InfoGraph, Supervised, TwoView
+from gcl_hard.graphs import GIN, Ensemble, GraphClassifier, GraphSet, InfoGraph, TwoView
 from gcl_hard.graphs.ensemble import refusal
 from gcl_hard.graphs.models import GraphModel
 from gcl_hard.graphs.order import epoch_batches
@@ -149,7 +149,7 @@ def test_what_no_ensemble_can_be_made_of_or_trained_with_is_refused(mutag: Graph
         ("shapes", beside(InfoGraph(GIN(7, dim=4)))),
         ("float64", beside(InfoGraph(GIN(7, dim=8, layers=2)).double())),
         ("mean", beside(InfoGraph(GIN(7, dim=8, layers=2, readout="mean")))),
-        ("Supervised", beside(Supervised(GIN(7, dim=8, layers=2), 2))),
+        ("GraphClassifier", beside(GraphClassifier(GIN(7, dim=8, layers=2), 2))),
         ("optimisations", lambda: train_ensemble(Ensemble(two, mutag), [Optimisation()])),
         *((name, lambda more=more: train_ensemble(Ensemble(two, mutag), Optimisation(**more)))
           for name, more in (

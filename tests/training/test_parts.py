@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from gcl_hard import InputError, fit
-from gcl_hard.graphs import GIN, GraphSet, InfoGraph, Supervised, TwoView, load
+from gcl_hard.graphs import GIN, GraphClassifier, GraphSet, InfoGraph, TwoView, load
 from gcl_hard.graphs.order import epoch_batches
 from gcl_hard.graphs.training import Encoder, ensemble_of, train_encoders
 from gcl_hard.images import ImageClassifier, ImageContrast, ViewPair
@@ -184,8 +184,8 @@ def test_what_has_no_parts_is_refused(mutag: GraphSet) -> None:
         def forward(self, graphs: Any) -> Tensor:
             return super().forward(graphs) + 1
 
-    classifier = Supervised(GIN(mutag.n_features), n_classes=2)
-    for model, name in ((classifier, "Supervised"), (Mine(Plain(mutag.n_features)), "Mine")):
+    classifier = GraphClassifier(GIN(mutag.n_features), n_classes=2)
+    for model, name in ((classifier, "GraphClassifier"), (Mine(Plain(mutag.n_features)), "Mine")):
         with pytest.raises(InputError) as caught:
             fit(model, mutag, epochs=1, parts=2)
         assert says(str(caught.value), "parts", 2, name, "in_parts(batch, n)")
