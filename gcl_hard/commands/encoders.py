@@ -173,7 +173,6 @@ def model_of_file(
         fold: fold of the encoder, if there are several.
         trust: as of :func:`gcl_hard.load_encoder`.
     """
-    digest = file_digest(path)
     made_by: EncoderMaker | None = (
         named_object(maker, "encoder") if isinstance(maker, str) else maker
     )
@@ -184,13 +183,13 @@ def model_of_file(
         domain, package = next((name, lent) for name, lent in DOMAINS.items() if lent.encoders)
         check_extra(package.extra, f"an encoder of {domain}")
         encoder = package.module(package.encoders).load_pretrained(path).encoder
-        return Model(encoder, domain, pretrained, digest)
+        return Model(encoder, domain, pretrained, file_digest(path))
     saved = read_encoders(path)
     encoder = encoder_in(path, saved, made_by, fold=fold, trust=trust)
     more = [] if made_by is None else [code_digest(made_by)]
     if len(saved["encoders"]) > 1:
         more.append(str(fold))
-    return Model(encoder, saved["config"].domain, saved, joined_digest(digest, *more))
+    return Model(encoder, saved["config"].domain, saved, joined_digest(file_digest(path), *more))
 
 
 def model_without_file(encoder: nn.Module, data: Any) -> Model:

@@ -138,7 +138,7 @@ def test_members_with_several_views_are_the_models_trained_alone(
 
 
 def test_models_with_other_views_are_not_stacked(some: GraphSet) -> None:
-    for other in ({"views": 3}, {"views": 2, "method": "spacl"}):
+    for other in ({"n_views": 3}, {"n_views": 2, "method": "spacl"}):
         members = [
             TwoView(GIN(7, dim=8, layers=2), **{"method": "ucl", **settings})
             for settings in ({}, other)
