@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import GATv2Conv, global_add_pool
 
 import gcl_hard
-from gcl_hard.graphs import InfoGraph, TwoView, embed, load
+from gcl_hard.graphs import InfoGraph, TwoView, embed_graphs, load
 
 
 class GAT(nn.Module):
@@ -45,8 +45,8 @@ def main() -> None:
         loaded = gcl_hard.load_encoder(saved, GAT, fold=len(encoders) - 1)
         output[protocol] = {
             "embeddings": done.embeddings("hscl", seed=1)[-1].tolist(),
-            "encoder": embed(encoders[-1], graphs).tolist(),
-            "loaded": embed(loaded, graphs).tolist(),
+            "encoder": embed_graphs(encoders[-1], graphs).tolist(),
+            "loaded": embed_graphs(loaded, graphs).tolist(),
         }
     named = gcl_hard.evaluate(
         "gin", "MUTAG", "hscl", beta=[1, 5], select=True, seeds=1, folds=2, epochs=1, dim=8,

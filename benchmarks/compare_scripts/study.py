@@ -43,12 +43,12 @@ def main() -> None:
     usual: dict[str, Any] = {"epochs": 2, "device": "cpu", "threads": 1, "progress": False}
     numbers: list[int] = []
     custom_result = study(
-        rings(48), "hscl", encoder=GCN, trials=4, sampler="random", batch=1, output="own",
+        rings(48), "hscl", encoder=GCN, trials=4, sampler="random", ensemble_size=1, output="own",
         space={"encoder.width": [4, 8], "beta": (0.5, 4.0), "lr": (1e-3, 1e-1)},
         callbacks=[lambda _, trial: numbers.append(trial.number)], **usual,
     )  # fmt: skip
     named = study(
-        "MUTAG", "hscl-tau", trials=4, outer_folds=2, inner_folds=2, dim=8, batch=1, seed=1,
+        "MUTAG", "hscl-tau", trials=4, outer_folds=2, inner_folds=2, dim=8, ensemble_size=1, seed=1,
         output="named", report="named.md", **usual,
     )  # fmt: skip
     output: dict[str, Any] = {
@@ -56,7 +56,7 @@ def main() -> None:
         for name, result in (("own", custom_result), ("named", named))
     }
     again = study(
-        "MUTAG", "hscl-tau", trials=5, outer_folds=2, inner_folds=2, dim=8, batch=1, seed=1,
+        "MUTAG", "hscl-tau", trials=5, outer_folds=2, inner_folds=2, dim=8, ensemble_size=1, seed=1,
         output="named", **usual,
     )  # fmt: skip
     output |= {"again": {"inner": again.inner, "outer": again.outer}, "told": numbers}

@@ -68,7 +68,8 @@ def embed(  # type: ignore[misc]
 
     Args:
         model: NAME.pt, as :func:`gcl_hard.evaluate`, ``bench --save-encoder`` and ``pretrain``
-            save it; or an encoder itself, or a model with one, but for images and texts.
+            save it; or an encoder itself, or a model with one, with a set of its data, but for
+            images and texts.
         data: graphs: a set by its name or path, a :class:`gcl_hard.graphs.GraphSet`, or a list of
             graphs; nodes: a set by its name or path, a :class:`gcl_hard.nodes.NodeSet`, or one
             graph, or a table (CSV, Parquet, DataFrame) beside ``edges``; molecules: a CSV file, a

@@ -6,7 +6,7 @@ import inspect
 import warnings
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import nn
@@ -177,8 +177,8 @@ def model_of_file(
         named_object(maker, "encoder") if isinstance(maker, str) else maker
     )
     if "vocabulary" in (pretrained := load_torch(path, "a file of encoders", {})):
-        if fold is not None or made_by is not None:
-            argument = "fold" if fold is not None else "encoder"
+        if fold or made_by is not None:
+            argument = "fold" if fold else "encoder"
             raise InputError(f"{path} has one encoder, which is ours: leave {argument} out")
         domain, package = next((name, lent) for name, lent in DOMAINS.items() if lent.encoders)
         check_extra(package.extra, f"an encoder of {domain}")
@@ -198,9 +198,9 @@ def model_without_file(encoder: nn.Module, data: Any) -> Model:
     Raises:
         InputError: for named data, or images, whose normalisation is in a file alone.
     """
-    inside = getattr(encoder, "encoder", None)
-    if hasattr(encoder, "embed") and isinstance(inside, nn.Module):
-        encoder = inside  # of InfoGraph, ItemContrast, …
+    kinds = [kind for kind in type(encoder).__mro__ if kind.__module__.startswith("gcl_hard.")]
+    if any("embed" in vars(kind) for kind in kinds):
+        encoder = cast("nn.Module", encoder.encoder)  # of InfoGraph, ItemContrast, …
     domains = domains_of_objects(data)
     if is_one_graph(data) and not _reads_batch(encoder):
         domains = [name for name in CONFIGS if getattr(namespace(name), "from_one_graph", False)]

@@ -27,7 +27,7 @@ from gcl_hard.commands.options import BenchOptions, all_values, bench_configs
 from gcl_hard.errors import GclHardError, InputError, check_option
 from gcl_hard.experiments.custom import EncoderMaker, UserParts, check_maker, is_one_graph
 from gcl_hard.experiments.domains import CONFIGS
-from gcl_hard.experiments.experiment import EMBEDDINGS, ENCODERS, OPTIONS, RunOptions
+from gcl_hard.experiments.experiment import EMBEDDINGS, ENCODERS, OPTIONS, Experiment, RunOptions
 from gcl_hard.experiments.logs import Logger
 from gcl_hard.experiments.options import as_path
 from gcl_hard.experiments.registry import experiment_of
@@ -185,10 +185,8 @@ def evaluate(
         data_dir = where.get("data_dir")
         values |= {key: where[key] for key in ("dataset", *naming("files_beside")) if key in where}
     else:
-        user_set = experiment.user_data(data, name, values)
-        if not hasattr(user_set, "name"):
-            raise InputError(f"{type(user_set).__name__} is no set of {experiment.item}s")
-        values |= experiment.data_settings(user_set, settings)
+        user_set, fixed = user_set_of(experiment, data, name, values, settings)
+        values |= fixed
         values["dataset"], user_parts.graphs[user_set.name] = (user_set.name,), user_set
     configs = bench_configs(config_class, values, None, {*values})
     warn_of_unread(configs, {name: values[name] for name in settings})
@@ -228,6 +226,25 @@ def _encoder_names(encoder: Any, user_parts: UserParts) -> tuple[str, ...]:
 
 def _as_tuple(value: Any) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, list | tuple) else (value,)
+
+
+def user_set_of(
+    experiment: Experiment[Any, Any], data: Any, name: str, values: Mapping[str, Any],
+    stated: Mapping[str, Any],
+) -> tuple[Any, dict[str, Any]]:  # fmt: skip
+    """A set of the user's own data, and the settings that it fixes.
+
+    Args:
+        experiment: of its domain.
+        data: the data.
+        name: name of a set that has none.
+        values: settings by which it is read.
+        stated: those that the user states.
+    """
+    user_set = experiment.user_data(data, name, values)
+    if not hasattr(user_set, "name"):
+        raise InputError(f"{type(user_set).__name__} is no set of {experiment.item}s")
+    return user_set, experiment.data_settings(user_set, stated)
 
 
 def config_class_of(

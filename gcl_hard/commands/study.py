@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gcl_hard.commands.datasets import domain_of, with_domain
-from gcl_hard.commands.evaluate import config_class_of
+from gcl_hard.commands.evaluate import config_class_of, user_set_of
 from gcl_hard.commands.execute import protocol_lines
 from gcl_hard.experiments.custom import EncoderMaker
 from gcl_hard.experiments.domains import CONFIGS
@@ -200,8 +200,8 @@ def study(
     if not isinstance(data, str | Path):
         config_class = config_class_of(data, data_dir, settings)
         experiment = experiment_of(config_class)
-        user_set = experiment.user_data(data, "custom", stated)
-        stated |= experiment.data_settings(user_set, settings)
+        user_set, fixed = user_set_of(experiment, data, "custom", stated, settings)
+        stated |= fixed
     name = user_set.name if user_set is not None else str(data)
     if isinstance(encoder, str):
         stated["encoder"], encoder = encoder, None

@@ -638,6 +638,10 @@ class Experiment(ABC, Generic[C, D]):
         """
         return data
 
+    def defaults_in_search(self, stated: Mapping[str, Any]) -> Mapping[str, Any]:
+        """``search_defaults`` that go with the stated settings."""
+        return self.search_defaults
+
     def data_settings(self, data: D, stated: Mapping[str, Any]) -> dict[str, Any]:
         """Settings that a set of the user's own fixes; InputError if others are stated."""
         return {}
@@ -649,7 +653,7 @@ class Experiment(ABC, Generic[C, D]):
             InputError: for data that do not say how they are read.
         """
         raise InputError(
-            f"an encoder by itself embeds graphs, molecules or nodes that are given, got "
+            f"an encoder by itself embeds a set of graphs, molecules, nodes or vectors, got "
             f"{type(data).__name__}: give its file NAME.pt, which says how its data were read"
         )
 

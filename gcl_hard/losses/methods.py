@@ -204,6 +204,8 @@ def contrastive_loss(
     if wrong := [name for name in options if name not in known]:
         raise unknown("setting of a loss", wrong[0], ["beta", "threshold", "class_prior", *known])
     reads = {*row.settings, *["threshold"][: row.hardening == "threshold"]}
+    if positives == "hard":
+        reads.add("hard_positives")
     settings = {"threshold": threshold, **{k: v for k, v in options.items() if k in SETTINGS}}
     if other := [k for k, v in settings.items() if v is not None and k not in reads]:
         raise InputError(f"{name} has no {' and no '.join(other)}: leave it out")

@@ -107,7 +107,7 @@ class NodeBatch(NamedTuple):
     def of(cls, graph: Any) -> Self:
         """A batch as it is, or a whole graph as one: of a :class:`NodeSet`, or of a
         ``torch_geometric.data.Data``, whose features and edges are read as by
-        :meth:`NodeSet.from_graph`, and whose labels stay.
+        :meth:`NodeSet.from_graph`. Either has no labels outside its first training mask.
         """
         if isinstance(graph, cls):
             return graph
@@ -122,6 +122,10 @@ class NodeBatch(NamedTuple):
         batch, y = cls(x, edges.edge_index, edges.edge_weight), raw.y
         if isinstance(y, list | np.ndarray) and np.asarray(y).dtype.kind in "biuf":
             y = torch.as_tensor(y)
+        train = raw.masks.get("train")
+        if train is not None and isinstance(y, Tensor):
+            masks = torch.as_tensor(train, device=y.device)
+            y = y.where(masks if masks.ndim == 1 else masks[0], -1)
         return batch.to(getattr(raw.x, "device", "cpu"))._replace(y=y)
 
     def to(self, device: torch.device | str) -> Self:

@@ -110,15 +110,13 @@ class Objective:
         return _CUT[key][1]
 
     def _cut(self, context: RunContext, graphs: Any) -> Sequence[Outer]:
-        config, data = self.config, graphs
-        if graphs is None:
-            sets = data_sets(context)
-            data = sets.load(config)
-            if sets.facts(config)["digest"] != self.digest:
-                raise InputError(
-                    f"{config.dataset} differs between the machines of this search: give all of "
-                    f"them the same files"
-                )
+        config, sets = self.config, data_sets(context)
+        data = sets.load(config, graphs)
+        if graphs is None and sets.facts(config)["digest"] != self.digest:
+            raise InputError(
+                f"{config.dataset} differs between the machines of this search: give all of them "
+                f"the same files"
+            )
         return outer_parts(config, data, context, self.inner, self.outer_folds)
 
 

@@ -217,7 +217,7 @@ def tune_options(
     """
     kind = CONFIGS[domain]
     experiment = experiment_of(kind)
-    stated_settings = {**experiment.search_defaults, **(usual or {}), **settings}
+    stated_settings = {**experiment.defaults_in_search(settings), **(usual or {}), **settings}
     if experiment.searches_user_parts:
         name, parts = stated_settings.get("encoder", ""), UserParts()
         if encoder is None and is_pretrained(name):

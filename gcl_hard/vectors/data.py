@@ -150,7 +150,7 @@ def label_columns(
                                    ("split", "split", split)):  # fmt: skip
         name = folded.get(usual) if named is None else named
         if not isinstance(name, str | None):
-            raise InputError(f"{argument} is the name of a column of {kind}, got {name!r}")
+            raise InputError(f"{usual} is the name of a column of {kind}, got {name!r}")
         if name is not None and name not in columns:
             raise unknown(f"column of {kind}", name, columns)
         read[argument] = None if name is None else columns.pop(name)

@@ -103,6 +103,10 @@ class ItemExperiment(Experiment[Any, Any]):
     search_defaults: ClassVar[Mapping[str, Any]] = {"splits": 3}
     power: ClassVar[str] = "more --splits find smaller ones"
 
+    def defaults_in_search(self, stated: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Several splits, unless the data come with one."""
+        return {} if stated.get("split") == "given" else self.search_defaults
+
     def inputs(
         self, config: Any, data: Any, train: NDArray[np.int64], context: RunContext
     ) -> Inputs:

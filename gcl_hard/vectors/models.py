@@ -15,6 +15,7 @@ from gcl_hard.core.seeds import Draws, Generators
 from gcl_hard.errors import InputError, check_at_least, check_option
 from gcl_hard.losses.loss import ContrastiveLoss
 from gcl_hard.models import evaluating, loss_of, width
+from gcl_hard.vectors.data import VectorSet
 from gcl_hard.vectors.views import VectorViews
 
 if TYPE_CHECKING:
@@ -165,10 +166,10 @@ class ItemModel(nn.Module):
         Args:
             batch: a batch, a :class:`VectorSet`, or an array [n, d].
         """
-        vectors = getattr(batch, "x", batch)
+        vectors = batch.x if isinstance(batch, VectorSet) else batch
         if isinstance(vectors, np.ndarray):
-            device = next((p.device for p in self.parameters()), None)
-            batch = torch.as_tensor(vectors, dtype=torch.float32, device=device)
+            like = next(self.parameters(), torch.empty(0))
+            batch = torch.as_tensor(vectors, dtype=like.dtype, device=like.device)
         with evaluating(self):
             z: NDArray[np.float32] = self.encode(batch).float().cpu().numpy()
         return z

@@ -151,6 +151,8 @@ def test_an_encoder_by_itself_embeds_what_it_is_given() -> None:
     embeddings = gcl_hard.embed(model.encoder, mutag)
     np.testing.assert_allclose(embeddings.values, model.embed(mutag), atol=1e-6)
     assert gcl_hard.embed(model, mutag).model == embeddings.model
+    model.encoder.embed, model.encoder.encoder = torch.nn.Linear(1, 1), GIN(7)  # of the user's own
+    assert np.array_equal(gcl_hard.embed(model.encoder, mutag).values, embeddings.values)
     assert embeddings.model != gcl_hard.embed(GIN(7), mutag).model
     for other in ("MUTAG", torch.zeros(2, 3, 8, 8, dtype=torch.uint8)):
         with pytest.raises(InputError):

@@ -15,6 +15,7 @@ from gcl_hard.errors import InputError
 from gcl_hard.graphs import GIN, GraphSet, load
 from gcl_hard.graphs import training as ensembles
 from gcl_hard.graphs.settings import GraphConfig
+from gcl_hard.images import load as load_images
 from gcl_hard.images import training as image_training
 from gcl_hard.images.settings import ImageConfig
 from gcl_hard.tuning import Finding, SearchResult, Space
@@ -150,12 +151,18 @@ def test_ones_own_graphs_are_searched(tmp_path: Path) -> None:
         searched(tmp_path, GraphSet(**{**vars(mine), "x": mine.x * 2}), "ucl", storage=None)
 
 
-def test_a_set_of_any_domain_is_searched_as_its_file(tmp_path: Path) -> None:
-    vectors, scores = blobs(), []
-    for data in (vectors, npz(vectors, tmp_path / "mine.npz")):
+@pytest.mark.parametrize("kind", ["vectors", "images"])
+def test_a_set_of_any_domain_is_searched_as_by_its_name(kind: str, tmp_path: Path) -> None:
+    scores, settings = [], dict[str, Any]()
+    if kind == "images":
+        both: tuple[Any, ...] = load_images("digits"), "digits"
+        settings = {"encoder": "fast", "width": 2, "subset": 100, "batch_size": 50}
+    else:
+        both = blobs(), npz(blobs(), tmp_path / "mine.npz")
+    for data in both:
         result = study(
             data, "scl", space=LR, trials=2, sampler="random", threads=1, progress=False, epochs=1,
-            output=tmp_path,
+            output=tmp_path / type(data).__name__, **settings,
         )  # fmt: skip
         scores.append([trial.value for trial in result.study.trials])
     assert len(scores[0]) == 2

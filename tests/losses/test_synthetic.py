@@ -366,6 +366,10 @@ def test_the_methods_of_the_table_are_that_loss():
     assert abs(aware(views, labels=y).item() - spacl(lists, LABELS, 0.7, 3)) < 1e-10
     unfiltered = contrastive_loss("spacl", without=["adversarial", "filter"])
     assert abs(unfiltered(views).item() - spacl(lists, None, 1.0, 2)) < 1e-10
+    others = contrastive_loss(
+        "ucl", positives="hard", hard_positives=3, pooling="logsumexp", weight="kept"
+    )
+    assert abs(others(views).item() - spacl(lists, None, 1.0, 3)) < 1e-10
 
 
 def test_candidates_can_be_constants_to_the_gradient():

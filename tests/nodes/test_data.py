@@ -13,6 +13,7 @@ import torch
 from scipy import sparse
 from torch import Tensor
 from torch_geometric.data import Data, HeteroData, InMemoryDataset
+from torch_geometric.loader import DataLoader
 from torch_geometric.transforms import NormalizeFeatures, ToSparseTensor
 
 from gcl_hard import InputError, fit
@@ -459,10 +460,12 @@ def test_labels_outside_training_change_nothing() -> None:
         graph = path_graph(y=torch.tensor(y))
         val, test = torch.eye(4, dtype=torch.bool)[2:]
         nodes = NodeSet.from_graph(graph, train=train, val=val, test=test)
-        torch.manual_seed(0)
-        model = NodeContrast(GCN(2, dim=3), method="hscl", beta=1.0)
-        losses.append(fit(model, nodes, epochs=2))
-    assert losses[0] == losses[1]
+        graph.train_mask = train
+        for data in (nodes, DataLoader([graph])):
+            torch.manual_seed(0)
+            model = NodeContrast(GCN(2, dim=3), method="hscl", beta=1.0)
+            losses.append(fit(model, data, epochs=2))
+    assert losses[:2] == losses[2:]
 
 
 def test_names_of_nodes_belong_to_the_data_and_may_be_alike() -> None:
