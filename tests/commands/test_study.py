@@ -153,20 +153,16 @@ def test_ones_own_graphs_are_searched(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["vectors", "images"])
 def test_a_set_of_any_domain_is_searched_as_by_its_name(kind: str, tmp_path: Path) -> None:
-    scores, settings = [], dict[str, Any]()
+    settings: dict[str, Any] = {"encoder": "mlp"}
+    both: tuple[Any, ...] = blobs(), npz(blobs(), tmp_path / "mine.npz")
     if kind == "images":
-        both: tuple[Any, ...] = load_images("digits"), "digits"
+        both = load_images("digits"), "digits"
         settings = {"encoder": "fast", "width": 2, "subset": 100, "batch_size": 50}
-    else:
-        both = blobs(), npz(blobs(), tmp_path / "mine.npz")
-    for data in both:
-        result = study(
-            data, "scl", space=LR, trials=2, sampler="random", threads=1, progress=False, epochs=1,
-            output=tmp_path / type(data).__name__, **settings,
-        )  # fmt: skip
-        scores.append([trial.value for trial in result.study.trials])
-    assert len(scores[0]) == 2
-    assert scores[0] == scores[1]
+    first, second = (
+        [trial.value for trial in searched(tmp_path / name, data, "scl", **settings).study.trials]
+        for name, data in zip("ab", both, strict=True)
+    )
+    assert first == second
 
 
 def test_graphs_without_classes_cannot_be_scored(tmp_path: Path) -> None:
