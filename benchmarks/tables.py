@@ -54,6 +54,16 @@ def plain(row: dict[str, str]) -> str:
     return f"{value:.0f}" if value >= 1000 else f"{value:.3g}"
 
 
+def percent(row: dict[str, str]) -> str:
+    """The largest of shares."""
+    return f"{100 * float(row['max']):.2g}"
+
+
+def signed(row: dict[str, str]) -> str:
+    """A median with its sign."""
+    return f"{float(row['median']):+.2f}"
+
+
 def from_to(row: dict[str, str]) -> str:
     """The range of whole numbers, or the one that they all are."""
     low, high = (f"{float(row[name]):.0f}" for name in ("min", "max"))
@@ -110,6 +120,21 @@ TABLES = {
             ("GridSearchCV, s", "GridSearchCV", plain),
             ("GridSearchCV / ours", "GridSearchCV / ours", ratio),
             ("GridSearchCV / solver alone", "GridSearchCV / bare solver", ratio),
+        ],
+    ),
+    "probes": (
+        "probes",
+        [
+            ("ours, CPU s", "newton", plain),
+            ("L-BFGS / ours", "lbfgs / newton", ratio),
+            (
+                "L-BFGS above the optimum, at most, %",
+                "largest excess of lbfgs",
+                percent,
+            ),
+            ("other predictions, %", "predictions that differ", spread),
+            ("splits with another C, %", "splits with another C", plain),
+            ("the mean moves by", "mean score moves by", signed),
         ],
     ),
     "links": (
