@@ -206,7 +206,7 @@ class _Problem:
         scaled = x.dtype.type(penalty) * shares
         step = np.zeros_like(residual)
         along = preconditioned = solve(residual)
-        norm = np.vdot(residual, preconditioned)
+        norm = first = np.vdot(residual, preconditioned)
         enough = TOLERANCE * point.objective
         for k in range(CG_STEPS):
             logits = along @ xT
@@ -230,6 +230,8 @@ class _Problem:
             residual -= size * curved
             preconditioned, before = solve(residual), norm
             norm = np.vdot(residual, preconditioned)
+            if norm <= np.finfo(x.dtype).eps ** 2 * first:  # what is left are rounding errors
+                break
             along = preconditioned + norm / before * along
         return step
 
