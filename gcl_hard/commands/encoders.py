@@ -26,7 +26,7 @@ from gcl_hard.experiments.experiment import Parts
 from gcl_hard.experiments.registry import experiment_of, runnable
 from gcl_hard.experiments.settings import is_own, is_pretrained
 from gcl_hard.files.io import digest_of_arrays, file_digest, joined_digest, reading
-from gcl_hard.files.stored import load_torch, with_weights
+from gcl_hard.files.stored import load_torch, unlike, with_weights
 
 
 class Model(NamedTuple):
@@ -111,13 +111,16 @@ def _name(config: Any) -> str:
     return str(config.encoder).partition("@")[0] if is_own(config.encoder) else ""
 
 
-def read_encoders(path: Path) -> dict[str, Any]:
-    """The content of a file of encoders."""
-    saved: dict[str, Any] = load_torch(path, "a file of encoders", {
-        "config": dict[str, Any], "encoders": list[dict[str, Any]] | None,
-        "encoder": dict[str, Any] | None,
-    })  # fmt: skip
+def read_encoders(path: Path, content: Any = None) -> dict[str, Any]:
+    """The content of a file of encoders, checked; ``content`` is what was read of it already."""
+    saved: dict[str, Any] = content or load_torch(path, "a file of encoders", {})
     with reading(path, "a file of encoders"):
+        why = unlike(saved, {
+            "config": dict[str, Any], "encoders": list[dict[str, Any]] | None,
+            "encoder": dict[str, Any] | None,
+        })  # fmt: skip
+        if why is not None:
+            raise ValueError(why)
         saved["config"] = from_dict(saved["config"], recorded=True)
         if saved.get("encoders") is None:
             if saved.get("encoder") is None:
@@ -176,15 +179,15 @@ def model_of_file(
     made_by: EncoderMaker | None = (
         named_object(maker, "encoder") if isinstance(maker, str) else maker
     )
-    if "vocabulary" in (pretrained := load_torch(path, "a file of encoders", {})):
+    if "vocabulary" in (content := load_torch(path, "a file of encoders", {})):
         if fold or made_by is not None:
             argument = "fold" if fold else "encoder"
             raise InputError(f"{path} has one encoder, which is ours: leave {argument} out")
         domain, package = next((name, lent) for name, lent in DOMAINS.items() if lent.encoders)
         check_extra(package.extra, f"an encoder of {domain}")
         encoder = package.module(package.encoders).load_pretrained(path).encoder
-        return Model(encoder, domain, pretrained, file_digest(path))
-    saved = read_encoders(path)
+        return Model(encoder, domain, content, file_digest(path))
+    saved = read_encoders(path, content)
     encoder = encoder_in(path, saved, made_by, fold=fold, trust=trust)
     more = [] if made_by is None else [code_digest(made_by)]
     if len(saved["encoders"]) > 1:
