@@ -19,7 +19,7 @@ from pairs import Table, Values
 from torch.nn import functional as F
 
 import gcl_hard
-from gcl_hard.graphs import GIN, GraphSet, InfoGraph, load
+from gcl_hard.graphs import GIN, GraphSet, InfoGraph, load_graphs
 from gcl_hard.graphs.models import encode
 from gcl_hard.models import evaluating
 
@@ -60,7 +60,7 @@ def main() -> None:
     for name in arguments.sets.split(","):
         every: Values = {}
         for seed in range(arguments.seeds):
-            for metric, share in shares(load(name), arguments.epochs, seed).items():
+            for metric, share in shares(load_graphs(name), arguments.epochs, seed).items():
                 every.setdefault(metric, []).append(share)
         table.add(name, every, unit="share")
         table.write(arguments.out)

@@ -50,7 +50,7 @@ from ensemble_cases import (
 from pairs import Table, Values, ratios, timed
 
 from gcl_hard.errors import InputError
-from gcl_hard.graphs import GraphSet, load
+from gcl_hard.graphs import GraphSet, load_graphs
 from gcl_hard.training.ensemble import train_ensemble
 
 
@@ -130,7 +130,7 @@ class Trainer:
 
     def __init__(self, data_dir: str | None, both: Both) -> None:
         self.both = both
-        self._load = cache(partial(load, data_dir=data_dir, download=False))
+        self._load = cache(partial(load_graphs, data_dir=data_dir, download=False))
 
     def _set(self, case: Case) -> GraphSet:
         """A set that no ensemble has made batches of."""
@@ -314,7 +314,7 @@ def loaded(names: Sequence[str], data_dir: str | None) -> list[GraphSet]:
     sets = []
     for name in names:
         try:
-            sets.append(load(name, data_dir=data_dir, download=False))
+            sets.append(load_graphs(name, data_dir=data_dir, download=False))
         except InputError:
             print(f"{name:32}left out: neither in the data folder nor in the cache")
     return sets

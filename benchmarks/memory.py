@@ -19,7 +19,7 @@ from pairs import Table
 from speed import BATCH_SIZE, new_model, our_batches
 from torch import Tensor
 
-from gcl_hard.graphs import GraphBatch, GraphSet, InfoGraph, load
+from gcl_hard.graphs import GraphBatch, GraphSet, InfoGraph, load_graphs
 
 METHOD = "hscl"
 CASES = ("fused", "general", "common")
@@ -90,7 +90,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3, help="processes of each case (3)")
     parser.add_argument("--out", type=Path, help="CSV file to write")
     arguments = parser.parse_args()
-    graphs = load(arguments.dataset, data_dir=arguments.data_dir, download=False)
+    graphs = load_graphs(arguments.dataset, data_dir=arguments.data_dir, download=False)
     batch = next(iter(our_batches(graphs)()))
     n, g = len(batch.x), batch.n_graphs
     print(f"one batch: N={n} nodes, G={g} graphs; N x G in float32 is {4 * n * g / MB:.3f} MB")

@@ -17,7 +17,7 @@ from pairs import Table, Values, ratios, take_turns
 from torch import Tensor
 
 from gcl_hard.errors import InputError
-from gcl_hard.graphs import GraphBatch, GraphSet, InfoGraph, epoch_batches, load
+from gcl_hard.graphs import GraphBatch, GraphSet, InfoGraph, epoch_batches, load_graphs
 from gcl_hard.graphs.protocols import build
 from gcl_hard.graphs.settings import GraphConfig
 
@@ -165,7 +165,7 @@ def main() -> None:
     table = Table("speed")
     for name in DATASETS[:1] if arguments.quick else DATASETS:
         try:
-            graphs = load(name, data_dir=arguments.data_dir, download=False)
+            graphs = load_graphs(name, data_dir=arguments.data_dir, download=False)
         except InputError:
             print(f"{name:32}left out: neither in the data folder nor in the cache")
             continue

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from gcl_hard.functional.hardening import Hardening, Rows, as_hardening
-from gcl_hard.graphs import GraphBatch, GraphSet, load
+from gcl_hard.graphs import GraphBatch, GraphSet, load_graphs
 from gcl_hard.graphs.models import encode
 from gcl_hard.losses.sampling import NegativeSampler
 from gcl_hard.models import evaluating, width
@@ -177,7 +177,7 @@ class GraphEncoderChecks:
 
     def graphs(self) -> GraphSet:
         """Graphs to check it on; MUTAG by default."""
-        return load("MUTAG", download=False)
+        return load_graphs("MUTAG", download=False)
 
     def _encoder_and_graphs(self) -> tuple[nn.Module, GraphSet]:
         graphs = self.graphs()

@@ -46,10 +46,10 @@ def _digest(arguments: Sequence[str], *arrays: object) -> int:
 
 def download_graphs(arguments: Sequence[str]) -> int:
     """Reads a set that lies at the address in the second argument."""
-    from gcl_hard.graphs import load, tudataset
+    from gcl_hard.graphs import load_graphs, tudataset
 
     tudataset.SITE = arguments[1]
-    graphs = load("RINGS", cache_dir=arguments[0])
+    graphs = load_graphs("RINGS", cache_dir=arguments[0])
     return _digest(arguments, graphs.edge_index.contiguous().numpy(), graphs.y.numpy())
 
 
@@ -63,9 +63,9 @@ def parse_molecules(arguments: Sequence[str]) -> int:
 
 def decode_images(arguments: Sequence[str]) -> int:
     """Reads the folder ``pets`` inside the second argument."""
-    from gcl_hard.images import load
+    from gcl_hard.images import load_images
 
-    pets = load("pets", data_dir=arguments[1], cache_dir=arguments[0]).split("train")
+    pets = load_images("pets", data_dir=arguments[1], cache_dir=arguments[0]).split("train")
     return _digest(arguments, pets.images.contiguous().numpy())
 
 

@@ -20,7 +20,7 @@ from gcl_hard import (
     Schedule,
     contrastive_loss,
 )
-from gcl_hard.graphs import GIN, TwoView, load
+from gcl_hard.graphs import GIN, TwoView, load_graphs
 from gcl_hard.images import ImageContrast, ViewPair, ViewRecipe, Views, fast_net
 from gcl_hard.losses.methods import METHODS
 from tests.said import says
@@ -180,7 +180,7 @@ def test_a_hardening_may_be_set_as_it_is_given() -> None:
 
 
 def test_activation_checkpointing_repeats_the_augmentations() -> None:
-    batch = load("MUTAG", download=False).batch(range(8))
+    batch = load_graphs("MUTAG", download=False).batch(range(8))
     results = []
     for recomputes in (False, True):
         torch.manual_seed(0)

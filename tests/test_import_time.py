@@ -35,7 +35,7 @@ RUN = (
 )
 STEPS = {
     "import gcl_hard": HEAVIER_THAN_TORCH,
-    "from gcl_hard.graphs import load": HEAVIER_THAN_TORCH - {"scipy"},
+    "from gcl_hard.graphs import load_graphs": HEAVIER_THAN_TORCH - {"scipy"},
     "from gcl_hard.evaluation import corrected_t_test, wilcoxon": {"sklearn", "scipy.stats"},
     "from gcl_hard import evaluate": {"sklearn", "torch_geometric"},
     "from gcl_hard import bench": HEAVY,

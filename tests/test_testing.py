@@ -13,7 +13,7 @@ from gcl_hard import Exponential, MeanThreshold, NegativeSampler, Threshold
 from gcl_hard.functional.hardening import Hardening, Rows, Uniform
 from gcl_hard.functional.mixture import Beta, BetaMixture, MixturePosterior
 from gcl_hard.functional.rowwise import RankPosterior, RelativeThreshold, Ring, Transport
-from gcl_hard.graphs import GIN, GraphSet, load
+from gcl_hard.graphs import GIN, GraphSet, load_graphs
 from gcl_hard.images import fast_net, image_encoder
 from gcl_hard.testing import (
     GraphEncoderChecks,
@@ -89,7 +89,7 @@ def test_image_encoders_pass(name: str, check: str) -> None:
 
 @pytest.mark.parametrize("check", checks(GraphSetChecks))
 def test_mutag_passes(check: str) -> None:
-    getattr(user_suite(GraphSetChecks, lambda: load("MUTAG", download=False)), check)()
+    getattr(user_suite(GraphSetChecks, lambda: load_graphs("MUTAG", download=False)), check)()
 
 
 # Broken parts
@@ -256,7 +256,7 @@ def test_a_broken_image_encoder_fails(check: str, fault: str) -> None:
 
 def changed(**values: Tensor) -> Callable[[], GraphSet]:
     def make() -> GraphSet:
-        graphs = load("MUTAG", download=False)
+        graphs = load_graphs("MUTAG", download=False)
         for name, value in values.items():
             object.__setattr__(graphs, name, value)
         return graphs
@@ -265,7 +265,7 @@ def changed(**values: Tensor) -> Callable[[], GraphSet]:
 
 
 def across() -> Tensor:
-    edges = load("MUTAG", download=False).edge_index.clone()
+    edges = load_graphs("MUTAG", download=False).edge_index.clone()
     edges[1, 0] = 40  # a node of another graph
     return edges
 
@@ -274,7 +274,7 @@ def drawn() -> GraphSet:
     return changed(x=torch.rand(MUTAG.x.shape))()
 
 
-MUTAG = load("MUTAG", download=False)
+MUTAG = load_graphs("MUTAG", download=False)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from gcl_hard.commands import tune as tune_command
 from gcl_hard.evaluation import inner_holdout
 from gcl_hard.experiments import hardware
 from gcl_hard.experiments.trials import Candidate, Inner, Scoring, Trial
-from gcl_hard.graphs import GraphSet, load, protocols, tudataset
+from gcl_hard.graphs import GraphSet, load_graphs, protocols, tudataset
 from gcl_hard.graphs import training as ensembles
 from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.graphs.trials import GraphOuter
@@ -155,7 +155,7 @@ def test_what_it_saves_is_a_cell_that_scores_the_same_outside(command: Command) 
     result = command.result
     stored = result["studies"][0]["config"]
     cell = GraphConfig(**stored)
-    graphs = load("MUTAG", download=False)
+    graphs = load_graphs("MUTAG", download=False)
     ids, labels = torch.arange(188).numpy(), graphs.y.numpy()
     fold = inner_holdout(ids, labels, seed=1, fraction=0.3)
     outer = GraphOuter(graphs, fold)

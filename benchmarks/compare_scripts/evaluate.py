@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import GATv2Conv, global_add_pool
 
 import gcl_hard
-from gcl_hard.graphs import InfoGraph, TwoView, embed_graphs, load
+from gcl_hard.graphs import InfoGraph, TwoView, embed_graphs, load_graphs
 
 
 class GAT(nn.Module):
@@ -31,7 +31,7 @@ class GAT(nn.Module):
 
 
 def main() -> None:
-    graphs = load("MUTAG")
+    graphs = load_graphs("MUTAG")
     output: dict[str, Any] = {}
     for protocol in ("inductive", "transductive"):
         done = gcl_hard.evaluate(

@@ -4,7 +4,7 @@ import lightning
 import torch
 from torch_geometric.loader import DataLoader
 
-from gcl_hard.graphs import GIN, InfoGraph, load
+from gcl_hard.graphs import GIN, InfoGraph, load_graphs
 
 
 class Contrastive(lightning.LightningModule):
@@ -24,7 +24,7 @@ class Contrastive(lightning.LightningModule):
         return torch.optim.AdamW(self.parameters(), lr=self.lr)
 
 
-graphs = load("MUTAG")
+graphs = load_graphs("MUTAG")
 loader = DataLoader(list(graphs), batch_size=64, shuffle=True)
 module = Contrastive(InfoGraph(GIN(graphs.n_features), method="hscl", beta=1.0))
 trainer = lightning.Trainer(max_epochs=3, accelerator="auto", log_every_n_steps=1)

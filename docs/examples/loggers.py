@@ -7,9 +7,9 @@ import wandb
 from torch.utils.tensorboard import SummaryWriter
 
 from gcl_hard import fit
-from gcl_hard.graphs import GIN, InfoGraph, load
+from gcl_hard.graphs import GIN, InfoGraph, load_graphs
 
-graphs = load("MUTAG")
+graphs = load_graphs("MUTAG")
 model = InfoGraph(GIN(graphs.n_features), method="hscl", beta=1.0)
 
 with SummaryWriter("runs/mutag") as writer, wandb.init(project="gcl", mode="offline") as run:

@@ -4,7 +4,7 @@ from torch import nn
 from torch_geometric.nn import GATv2Conv, global_mean_pool
 
 from gcl_hard import evaluate
-from gcl_hard.graphs import load
+from gcl_hard.graphs import load_graphs
 from gcl_hard.testing import GraphEncoderChecks
 
 
@@ -27,5 +27,5 @@ class TestGAT(GraphEncoderChecks):  # `pytest own_encoder.py` runs these checks
 
 
 if __name__ == "__main__":
-    graphs, methods = load("MUTAG"), ["ucl", "hscl", "untrained", "majority"]
+    graphs, methods = load_graphs("MUTAG"), ["ucl", "hscl", "untrained", "majority"]
     print(evaluate(GAT, graphs, methods, seeds=1, folds=3, epochs=5, progress=False))

@@ -108,8 +108,8 @@ def embed(  # type: ignore[misc]
         DivergenceError: for an embedding that is not finite; names the item.
 
     Example:
-        >>> from gcl_hard.graphs import GIN, load
-        >>> nodes = embed(GIN(7), load("MUTAG", download=False), level="nodes")
+        >>> from gcl_hard.graphs import GIN, load_graphs
+        >>> nodes = embed(GIN(7), load_graphs("MUTAG", download=False), level="nodes")
         >>> nodes.values.shape, nodes.ids[-1], nodes.columns["node"][:3]
         ((3371, 96), np.int64(187), array([0, 1, 2]))
     """

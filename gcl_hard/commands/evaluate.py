@@ -147,9 +147,9 @@ def evaluate(
 
     Example:
         >>> import tempfile
-        >>> from gcl_hard.graphs import GIN, load
+        >>> from gcl_hard.graphs import GIN, load_graphs
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     evaluation = evaluate(GIN, load("MUTAG"), "hscl", seeds=1, folds=2, epochs=1,
+        ...     evaluation = evaluate(GIN, load_graphs("MUTAG"), "hscl", seeds=1, folds=2, epochs=1,
         ...                           output=folder, progress=False)
         ...     evaluation.embeddings("hscl").shape, len(evaluation.encoders("hscl"))
         ((2, 188, 96), 2)

@@ -92,9 +92,9 @@ def export(
 
     Example:
         >>> import tempfile
-        >>> from gcl_hard.graphs import GIN, load
+        >>> from gcl_hard.graphs import GIN, load_graphs
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     mutag = load("MUTAG", download=False)
+        ...     mutag = load_graphs("MUTAG", download=False)
         ...     export(GIN(7, layers=1), f"{folder}/gin.pt2", like=mutag).inputs
         ('x', 'edge_index', 'ptr')
     """

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from gcl_hard.commands.parser import RaisingParser, add_version
+from gcl_hard.commands.parser import RaisingParser, add_version, program
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.outside import import_domain
 
@@ -20,7 +20,7 @@ FIGURES = {
 def figures_parser() -> argparse.ArgumentParser:
     """The parser of ``python -m gcl_hard.figures``."""
     parser = RaisingParser(
-        prog="python -m gcl_hard.figures",
+        prog=program("gcl_hard.figures"),
         description="Draw what --diagnostics measured: PNG, SVG, and its numbers as CSV.\n"
         "Neither the data set nor a GPU is needed.\n\n"
         + "\n".join(f"  {name:9} {text}" for name, text in FIGURES.items()),

@@ -11,6 +11,7 @@ import inspect
 import json
 import re
 import shlex
+import sys
 from collections.abc import Callable, Container, Mapping, Sequence
 from pathlib import Path
 from types import NoneType
@@ -98,6 +99,13 @@ def add_version(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--version", action="version", version=f"gcl-hard {__version__}")
 
 
+def program(command: str) -> str:
+    """A command as it was called: ``gcl-hard bench`` or ``python -m gcl_hard.bench``."""
+    if Path(sys.argv[0]).stem == "gcl-hard":
+        return "gcl-hard " + command.rsplit(".", maxsplit=1)[-1].rsplit(maxsplit=1)[-1]
+    return f"python -m {command}"
+
+
 class RaisingParser(argparse.ArgumentParser):
     """A parser whose errors are this package's; a flag that is not given has no value."""
 
@@ -134,9 +142,9 @@ class Parser(RaisingParser):
         full: bool = True,
     ) -> None:
         super().__init__(
-            prog=f"python -m {command}", usage=f"%(prog)s {usage}", description=description,
+            prog=program(command), usage=f"%(prog)s {usage}", description=description,
             epilog="--help all shows all settings. " * (not full)
-            + f"Example: python -m {command} {example}",
+            + f"Example: {program(command)} {example}",
         )  # fmt: skip
         self.config, self.full = config, full
         self.data = data or (config.domain if config else "")

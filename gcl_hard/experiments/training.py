@@ -44,9 +44,9 @@ class Training:
     Example:
         >>> import tempfile
         >>> from pathlib import Path
-        >>> from gcl_hard.graphs import GIN, InfoGraph, load
+        >>> from gcl_hard.graphs import GIN, InfoGraph, load_graphs
         >>> from gcl_hard.graphs.settings import GraphConfig
-        >>> mutag = load("MUTAG", download=False)
+        >>> mutag = load_graphs("MUTAG", download=False)
         >>> run, shares = Run(GraphConfig("MUTAG", "ucl", epochs=2), 0), []
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     context = RunContext(Path(folder), None, "cpu", 1, 1, {}, lambda config: None)

@@ -12,7 +12,7 @@ from gcl_hard.graphs.models import InfoGraph as InfoGraph
 from gcl_hard.graphs.models import TwoView as TwoView
 from gcl_hard.graphs.models import embed_graphs as embed_graphs
 from gcl_hard.graphs.order import epoch_batches as epoch_batches
-from gcl_hard.graphs.tudataset import load as load
+from gcl_hard.graphs.tudataset import load_graphs as load_graphs
 
 class Sizes(NamedTuple):
     graphs: int

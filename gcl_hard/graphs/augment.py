@@ -70,8 +70,8 @@ def drop_nodes(batch: GraphBatch, p: float, *, generator: torch.Generator) -> Gr
         You et al. 2020, "Graph Contrastive Learning with Augmentations", Table 1.
 
     Example:
-        >>> from gcl_hard.graphs import load
-        >>> batch = load("MUTAG", download=False).all()
+        >>> from gcl_hard.graphs import load_graphs
+        >>> batch = load_graphs("MUTAG", download=False).all()
         >>> drop_nodes(batch, 0.5, generator=torch.Generator().manual_seed(0)).num_graphs
         188
     """
@@ -98,8 +98,8 @@ def mask_attributes(batch: GraphBatch, p: float, *, generator: torch.Generator) 
         You et al. 2020, "Graph Contrastive Learning with Augmentations", Table 1.
 
     Example:
-        >>> from gcl_hard.graphs import load
-        >>> batch = load("MUTAG", download=False).all()
+        >>> from gcl_hard.graphs import load_graphs
+        >>> batch = load_graphs("MUTAG", download=False).all()
         >>> view = mask_attributes(batch, 0.2, generator=torch.Generator().manual_seed(0))
         >>> round(1 - float(view.x.sum() / batch.x.sum()), 2)
         0.2
@@ -171,8 +171,8 @@ def perturb_edges(batch: GraphBatch, p: float, *, generator: torch.Generator) ->
         You et al. 2020, "Graph Contrastive Learning with Augmentations", Table 1.
 
     Example:
-        >>> from gcl_hard.graphs import load
-        >>> batch = load("MUTAG", download=False).all()
+        >>> from gcl_hard.graphs import load_graphs
+        >>> batch = load_graphs("MUTAG", download=False).all()
         >>> view = perturb_edges(batch, 0.2, generator=torch.Generator().manual_seed(0))
         >>> view.edge_index.shape == batch.edge_index.shape
         True
@@ -222,8 +222,8 @@ def random_walk_subgraph(batch: GraphBatch, p: float, *, generator: torch.Genera
         You et al. 2020, "Graph Contrastive Learning with Augmentations", Table 1 (subgraph).
 
     Example:
-        >>> from gcl_hard.graphs import load
-        >>> batch = load("MUTAG", download=False).all()
+        >>> from gcl_hard.graphs import load_graphs
+        >>> batch = load_graphs("MUTAG", download=False).all()
         >>> view = random_walk_subgraph(batch, 0.2, generator=torch.Generator().manual_seed(0))
         >>> len(view.x) <= 0.82 * len(batch.x)
         True
@@ -280,8 +280,8 @@ def augment(
 
     Example:
         >>> from torch_geometric.transforms import AddSelfLoops
-        >>> from gcl_hard.graphs import load
-        >>> batch = load("MUTAG", download=False).batch([0])
+        >>> from gcl_hard.graphs import load_graphs
+        >>> batch = load_graphs("MUTAG", download=False).batch([0])
         >>> looped = augment(batch, AddSelfLoops("edge_attr"), 0.0, generator=torch.Generator())
         >>> looped.edge_index.shape[1] - batch.edge_index.shape[1]
         17

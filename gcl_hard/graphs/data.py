@@ -173,8 +173,8 @@ class GraphSet:
         class_names: names of the C classes in the source; empty if unknown.
 
     Example:
-        >>> from gcl_hard.graphs import load
-        >>> mutag = load("MUTAG", download=False)
+        >>> from gcl_hard.graphs import load_graphs
+        >>> mutag = load_graphs("MUTAG", download=False)
         >>> batch = mutag.batch(torch.tensor([5, 0]))
         >>> batch.x.shape, batch.edge_index.shape, batch.y.tolist()
         (torch.Size([45, 7]), torch.Size([2, 100]), [1, 1])
@@ -309,8 +309,8 @@ class GraphSet:
             seed: seed of the order, ≥ 0.
 
         Example:
-            >>> from gcl_hard.graphs import load
-            >>> batches = load("MUTAG", download=False).batches(64)
+            >>> from gcl_hard.graphs import load_graphs
+            >>> batches = load_graphs("MUTAG", download=False).batches(64)
             >>> [batch.num_graphs for batch in batches(1)]
             [64, 64, 60]
         """
@@ -335,8 +335,8 @@ class GraphSet:
             InputError: as for :meth:`batch`.
 
         Example:
-            >>> from gcl_hard.graphs import load
-            >>> load("MUTAG", download=False).take(torch.tensor([5, 0])).node_ptr
+            >>> from gcl_hard.graphs import load_graphs
+            >>> load_graphs("MUTAG", download=False).take(torch.tensor([5, 0])).node_ptr
             tensor([ 0, 28, 45])
         """
         ids = checked_ids(index, self.n_graphs, "index")
@@ -481,8 +481,8 @@ class GraphSet:
                 graphs.
 
         Example:
-            >>> from gcl_hard.graphs import load
-            >>> mutag = load("MUTAG", download=False)
+            >>> from gcl_hard.graphs import load_graphs
+            >>> mutag = load_graphs("MUTAG", download=False)
             >>> mutag.aligned([*mutag.columns, "label=7"], mutag.edge_columns).n_features
             8
         """

@@ -40,8 +40,8 @@ def degree(graphs: GraphSet) -> Tensor:
         float32 [N, 1], on the set's device.
 
     Example:
-        >>> from gcl_hard.graphs import load
-        >>> degree(load("MUTAG", download=False)).expm1().max()
+        >>> from gcl_hard.graphs import load_graphs
+        >>> degree(load_graphs("MUTAG", download=False)).expm1().max()
         tensor(4.)
     """
     return _by_graph(graphs, lambda adjacency: np.log1p(adjacency.sum(1, keepdims=True)))
@@ -65,8 +65,8 @@ def random_walk(graphs: GraphSet) -> Tensor:
         Structural and Positional Representations*, the random-walk encoding.
 
     Example:
-        >>> from gcl_hard.graphs import load
-        >>> walks = random_walk(load("MUTAG", download=False))
+        >>> from gcl_hard.graphs import load_graphs
+        >>> walks = random_walk(load_graphs("MUTAG", download=False))
         >>> walks.shape, int(walks[:, 1].count_nonzero())  # none of its molecules has a triangle
         (torch.Size([3371, 7]), 0)
     """
@@ -92,8 +92,9 @@ def cycles(graphs: GraphSet) -> Tensor:
         Expressivity via Subgraph Isomorphism Counting*: induced subgraphs of these shapes.
 
     Example:
-        >>> from gcl_hard.graphs import load
-        >>> cycles(load("MUTAG", download=False)).count_nonzero(dim=0)  # rings of five and of six
+        >>> from gcl_hard.graphs import load_graphs
+        >>> rings = cycles(load_graphs("MUTAG", download=False))
+        >>> rings.count_nonzero(dim=0)  # nodes in rings of five and of six
         tensor([   0,    0,  340, 2300])
     """
     return _by_graph(graphs, _cycles)
@@ -118,8 +119,8 @@ def wl(graphs: GraphSet) -> Tensor:
         Graph Kernels*, Algorithm 1.
 
     Example:
-        >>> from gcl_hard.graphs import load
-        >>> wl(load("MUTAG", download=False)).shape
+        >>> from gcl_hard.graphs import load_graphs
+        >>> wl(load_graphs("MUTAG", download=False)).shape
         torch.Size([3371, 27])
     """
     from gcl_hard.graphs.refinement import refined, wl_start  # SciPy
@@ -177,8 +178,9 @@ def encoded(graphs: GraphSet, names: Sequence[str]) -> GraphSet:
             which every fold rescales.
 
     Example:
-        >>> from gcl_hard.graphs import load
-        >>> encoded(load("MUTAG", download=False), ["cycles", "degree"]).n_features  # 7 + 4 + 1
+        >>> from gcl_hard.graphs import load_graphs
+        >>> mutag = load_graphs("MUTAG", download=False)
+        >>> encoded(mutag, ["cycles", "degree"]).n_features  # 7 + 4 + 1
         12
     """
     names = check_encodings(names)

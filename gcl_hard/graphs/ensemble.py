@@ -67,8 +67,8 @@ class Ensemble:
             another length, or graphs without the features that the models need.
 
     Example:
-        >>> from gcl_hard.graphs import load
-        >>> mutag = load("MUTAG")
+        >>> from gcl_hard.graphs import load_graphs
+        >>> mutag = load_graphs("MUTAG")
         >>> models = [InfoGraph(GIN(mutag.n_features), method=name) for name in ("ucl", "hscl")]
         >>> Ensemble(models, mutag).alone is None
         True

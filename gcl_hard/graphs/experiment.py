@@ -101,7 +101,7 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
 
         graphs = user_data
         if graphs is None:
-            graphs = tudataset.load(
+            graphs = tudataset.load_graphs(
                 config.dataset, data_dir=context.data_dir,
                 features="labels" if config.of_molecules else config.features,
             )  # fmt: skip

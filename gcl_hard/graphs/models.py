@@ -123,8 +123,8 @@ def embed_graphs(
     """Embeddings of graphs by an encoder alone; see :meth:`GraphModel.embed`.
 
     Example:
-        >>> from gcl_hard.graphs import GIN, load
-        >>> embed_graphs(GIN(7), load("MUTAG", download=False)).shape
+        >>> from gcl_hard.graphs import GIN, load_graphs
+        >>> embed_graphs(GIN(7), load_graphs("MUTAG", download=False)).shape
         (188, 96)
     """
     return GraphModel(encoder).embed(graphs, batch_size, nodes=nodes)
@@ -228,8 +228,8 @@ class InfoGraph(GraphContrast):
         with the sign of the paper (docs: discrepancies).
 
     Example:
-        >>> from gcl_hard.graphs import GIN, load
-        >>> mutag = load("MUTAG")
+        >>> from gcl_hard.graphs import GIN, load_graphs
+        >>> mutag = load_graphs("MUTAG")
         >>> model = InfoGraph(GIN(mutag.n_features), method="hscl", beta=1.0)
         >>> model(mutag.all()).isfinite()
         tensor(True)
@@ -293,8 +293,8 @@ class TwoView(Draws, GraphContrast):
         discarded; You et al. (2020), *GraphCL*, for the four augmentations.
 
     Example:
-        >>> from gcl_hard.graphs import GIN, load
-        >>> mutag = load("MUTAG")
+        >>> from gcl_hard.graphs import GIN, load_graphs
+        >>> mutag = load_graphs("MUTAG")
         >>> model = TwoView(GIN(mutag.n_features), method="hucl", beta=1.0)
         >>> model(mutag.all()).isfinite()
         tensor(True)
@@ -377,8 +377,8 @@ class GraphClassifier(GraphModel):
         with a single linear layer on the concatenated readouts.
 
     Example:
-        >>> from gcl_hard.graphs import GIN, load
-        >>> mutag = load("MUTAG")
+        >>> from gcl_hard.graphs import GIN, load_graphs
+        >>> mutag = load_graphs("MUTAG")
         >>> model = GraphClassifier(GIN(mutag.n_features), n_classes=2)
         >>> model(mutag.all()).isfinite(), model.predict(mutag.all()).shape
         (tensor(True), torch.Size([188]))
@@ -453,8 +453,8 @@ def encode(encoder: nn.Module, graphs: Graphs, out_dim: int) -> tuple[Tensor, Te
         UserWarning: if the graphs have edge features that the encoder has no parameter for.
 
     Example:
-        >>> from gcl_hard.graphs import GIN, load
-        >>> mutag = load("MUTAG")
+        >>> from gcl_hard.graphs import GIN, load_graphs
+        >>> mutag = load_graphs("MUTAG")
         >>> nodes, graphs = encode(GIN(mutag.n_features), mutag.all(), out_dim=96)
         >>> nodes.shape
         torch.Size([3371, 96])

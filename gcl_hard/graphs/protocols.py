@@ -311,8 +311,8 @@ def label_histogram(graphs: GraphSet) -> NDArray[np.float64]:
     Source: the graph-level form of the vertex histogram kernel (Sugiyama and Borgwardt, 2015).
 
     Example:
-        >>> from gcl_hard.graphs import load
-        >>> label_histogram(load("MUTAG", download=False))[0]
+        >>> from gcl_hard.graphs import load_graphs
+        >>> label_histogram(load_graphs("MUTAG", download=False))[0]
         array([14.,  1.,  2.,  0.,  0.,  0.,  0.])
     """
     x = graphs.x.cpu().double()
@@ -334,8 +334,8 @@ def graph_size(graphs: GraphSet) -> NDArray[np.float64]:
         float64 [G, 2]: nodes, edges.
 
     Example:
-        >>> from gcl_hard.graphs import load
-        >>> graph_size(load("MUTAG", download=False))[0]
+        >>> from gcl_hard.graphs import load_graphs
+        >>> graph_size(load_graphs("MUTAG", download=False))[0]
         array([17., 19.])
     """
     nodes, stored = (

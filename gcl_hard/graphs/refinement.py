@@ -126,8 +126,8 @@ class ColouredSet:
         refinement cannot tell apart, no such network can.
 
     Example:
-        >>> from gcl_hard.graphs import load
-        >>> ColouredSet(load("MUTAG", download=False), layers=3).n_colours
+        >>> from gcl_hard.graphs import load_graphs
+        >>> ColouredSet(load_graphs("MUTAG", download=False), layers=3).n_colours
         (7, 33, 174, 572)
     """
 
@@ -292,8 +292,8 @@ def wl_start(graphs: GraphSet) -> tuple[GraphSet, str]:
         The set on the CPU, and the name.
 
     Example:
-        >>> from gcl_hard.graphs import load
-        >>> mutag = load("MUTAG", download=False)
+        >>> from gcl_hard.graphs import load_graphs
+        >>> mutag = load_graphs("MUTAG", download=False)
         >>> noisy = replace(mutag, x=torch.rand(mutag.n_nodes, 2), features="attributes")
         >>> wl_start(mutag)[1], wl_start(noisy)[1]
         ('features', 'degrees')
@@ -347,8 +347,8 @@ def wl_kernel(
         Weisfeiler-Lehman optimal assignment kernel, with weight 1 for every round.
 
     Example:
-        >>> from gcl_hard.graphs import load
-        >>> mutag = load("MUTAG", download=False)
+        >>> from gcl_hard.graphs import load_graphs
+        >>> mutag = load_graphs("MUTAG", download=False)
         >>> wl_kernel(mutag, optimal_assignment=True).shape
         (188, 188)
     """

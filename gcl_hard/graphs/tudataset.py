@@ -44,7 +44,7 @@ EVERY = slice(None)
 MOST_LABELS = 10_000  # values of a column, each a feature
 
 
-def load(
+def load_graphs(
     name: str | Path,
     *,
     data_dir: str | Path | None = None,
@@ -83,7 +83,7 @@ def load(
         graphs", https://chrsmrrs.github.io/datasets
 
     Example:
-        >>> mutag = load("mutag", download=False)
+        >>> mutag = load_graphs("mutag", download=False)
         >>> mutag.n_graphs, mutag.n_features, mutag.features, mutag.class_counts.tolist()
         (188, 7, 'labels', [63, 125])
     """
@@ -121,7 +121,7 @@ def locate(
     """Path of the zip or folder of a set, downloaded if necessary.
 
     Args:
-        name: name of the set; this and the other arguments are those of :func:`load`.
+        name: name of the set; this and the other arguments are those of :func:`load_graphs`.
         data_dir: a folder with ``NAME/`` or ``NAME.zip``.
         download: whether the network may be used.
         cache_dir: root of the cache.

@@ -9,8 +9,8 @@ from gcl_hard.images.batching import ViewPairs as ViewPairs
 from gcl_hard.images.batching import epoch_batches as epoch_batches
 from gcl_hard.images.datasets import ImageSet as ImageSet
 from gcl_hard.images.datasets import Split as Split
-from gcl_hard.images.datasets import load as load
 from gcl_hard.images.datasets import load_folder as load_folder
+from gcl_hard.images.datasets import load_images as load_images
 from gcl_hard.images.models import ImageClassifier as ImageClassifier
 from gcl_hard.images.models import ImageContrast as ImageContrast
 from gcl_hard.images.models import fast_net as fast_net

@@ -165,8 +165,8 @@ class ViewPairs:
         part: (r, W): the r-th of W parts of each batch, for process r of W that train together.
 
     Example:
-        >>> from gcl_hard.images import ViewRecipe, load
-        >>> digits = load("digits")
+        >>> from gcl_hard.images import ViewRecipe, load_images
+        >>> digits = load_images("digits")
         >>> views = Views(ViewRecipe(), size=8, mean=(0.5,) * 3, std=(0.5,) * 3)
         >>> pairs = ViewPairs(digits.split("train"), views, batch_size=256)
         >>> [pair.first.shape for pair in pairs(epoch=1)][:1]

@@ -135,7 +135,7 @@ class ImageSet:
         return replace(self, splits={name: part.to(device) for name, part in self.splits.items()})
 
 
-def load(
+def load_images(
     name: str | Path,
     *,
     data_dir: str | Path | None = None,
@@ -186,7 +186,7 @@ def load(
         labels; Alpaydin and Kaynak (1998) for the digits, scikit-learn's copy.
 
     Example:
-        >>> digits = load("digits")
+        >>> digits = load_images("digits")
         >>> digits.split("train").images.shape, digits.size
         (torch.Size([1437, 3, 8, 8]), (8, 8))
     """
@@ -227,8 +227,8 @@ def load_folder(
 ) -> ImageSet:
     """All images of a folder for training or embedding, without a test split.
 
-    They are decoded and cached as by :func:`load`. In a folder with ``train/`` and ``test/`` only
-    the training images are read, with a warning, unless ``whole``.
+    They are decoded and cached as by :func:`load_images`. In a folder with ``train/`` and ``test/``
+    only the training images are read, with a warning, unless ``whole``.
 
     Args:
         path: the folder.

@@ -44,7 +44,7 @@ from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.settings import OwnTraining, of_part
 from gcl_hard.images import KNOWN, canonical_name, has_dataset, is_misspelt, training
 from gcl_hard.images.augment import ViewRecipe, Views
-from gcl_hard.images.datasets import ImageSet, Split, load, load_folder
+from gcl_hard.images.datasets import ImageSet, Split, load_folder, load_images
 from gcl_hard.images.files import paths
 from gcl_hard.images.models import ImageContrast, PixelEncoder
 from gcl_hard.images.parts import ImageData, digest_of_images, image_data, image_facts
@@ -317,7 +317,7 @@ def _to_embed(
         return split, {"id": np.asarray(split.ids)}, ()
     if isinstance(data, str | Path):
         name, folder = set_named(data)
-        data = load(name, data_dir=folder or data_dir)
+        data = load_images(name, data_dir=folder or data_dir)
     if isinstance(data, ImageSet):
         parts = data.splits
         joined = Split(

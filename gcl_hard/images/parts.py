@@ -21,7 +21,7 @@ from gcl_hard.evaluation.splits import class_draw
 from gcl_hard.experiments.protocols import UNSEEN
 from gcl_hard.experiments.run import Run
 from gcl_hard.images import KNOWN
-from gcl_hard.images.datasets import ImageSet, Split, load
+from gcl_hard.images.datasets import ImageSet, Split, load_images
 from gcl_hard.images.settings import ImageConfig
 
 SUBSET_SEED = 0
@@ -156,7 +156,7 @@ def image_data(
         InputError: if the set is not available, or lacks the splits or images of the configuration.
     """
     names = dict.fromkeys((config.pretrain_split, config.probe_split, "test"))
-    image_set = image_set or load(config.dataset, data_dir=data_dir, splits=tuple(names))
+    image_set = image_set or load_images(config.dataset, data_dir=data_dir, splits=tuple(names))
     if config.classes is not None:
         image_set = _with_classes(image_set, config.classes)
     kept = {

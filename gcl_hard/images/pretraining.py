@@ -14,7 +14,7 @@ from gcl_hard.experiments.custom import UserParts
 from gcl_hard.experiments.pretraining import CHECKED, Prepared, Pretraining, drawn
 from gcl_hard.experiments.pretraining_settings import PretrainOptions
 from gcl_hard.experiments.run import Run
-from gcl_hard.images.datasets import Split, load, load_folder
+from gcl_hard.images.datasets import Split, load_folder, load_images
 from gcl_hard.images.folders import UNLABELLED
 from gcl_hard.images.parts import ImageData, digest_of_images
 from gcl_hard.images.settings import RESNETS, ImageConfig
@@ -80,7 +80,7 @@ def _images(config: ImageConfig, options: PretrainOptions) -> tuple[Split, tuple
         )
     else:
         wanted = (config.pretrain_split,)
-        image_set = load(config.dataset, data_dir=options.data_dir, splits=wanted)
+        image_set = load_images(config.dataset, data_dir=options.data_dir, splits=wanted)
     (split,) = image_set.splits.values()
     return split, image_set.class_names
 

@@ -565,8 +565,8 @@ def from_tu(graphs: GraphSet) -> GraphSet:
         InputError: for another set, or one without node and edge labels.
 
     Example:
-        >>> from gcl_hard.graphs import load
-        >>> from_tu(load("MUTAG", download=False))[0].x[0].tolist()
+        >>> from gcl_hard.graphs import load_graphs
+        >>> from_tu(load_graphs("MUTAG", download=False))[0].x[0].tolist()
         [6, 3, 0, 0, 2, 0]
     """
     if graphs.name not in TU_ATOMS:

@@ -101,8 +101,8 @@ def train_ensemble(
         OutOfMemory: if memory runs out; says what to lower.
 
     Example:
-        >>> from gcl_hard.graphs import GIN, Ensemble, InfoGraph, load
-        >>> mutag = load("MUTAG")
+        >>> from gcl_hard.graphs import GIN, Ensemble, InfoGraph, load_graphs
+        >>> mutag = load_graphs("MUTAG")
         >>> betas = {"method": "hscl", "beta": 1.0}, {"method": "hscl", "beta": 10.0}
         >>> models = [InfoGraph(GIN(mutag.n_features), **options) for options in betas]
         >>> losses = train_ensemble(Ensemble(models, mutag), Optimisation(epochs=2))

@@ -240,8 +240,8 @@ def fit(
         DivergenceError: if a loss, or a weight at the end, is not finite.
 
     Example:
-        >>> from gcl_hard.graphs import GIN, InfoGraph, load
-        >>> mutag = load("MUTAG", download=False)
+        >>> from gcl_hard.graphs import GIN, InfoGraph, load_graphs
+        >>> mutag = load_graphs("MUTAG", download=False)
         >>> losses = fit(InfoGraph(GIN(mutag.n_features)), mutag, epochs=2, lr=0.001)
         >>> len(losses)
         2

@@ -5,13 +5,13 @@ import torch
 
 from benchmarks.baseline import data_loader, masks_at_once, masks_by_loop, step_loss
 from benchmarks.live_tensors import LiveTensors
-from gcl_hard.graphs import GIN, InfoGraph, load
+from gcl_hard.graphs import GIN, InfoGraph, load_graphs
 from gcl_hard.graphs.data import GraphBatch, GraphSet
 
 
 @pytest.fixture(scope="module")
 def mutag() -> GraphSet:
-    return load("MUTAG", download=False)
+    return load_graphs("MUTAG", download=False)
 
 
 def model_of(method: str, mutag: GraphSet) -> InfoGraph:

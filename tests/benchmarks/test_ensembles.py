@@ -8,7 +8,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from gcl_hard.experiments.plan import USUAL
-from gcl_hard.graphs import GraphSet, load
+from gcl_hard.graphs import GraphSet, load_graphs
 from gcl_hard.graphs.protocols import folds_of
 from gcl_hard.graphs.settings import GraphConfig
 
@@ -25,7 +25,7 @@ def cases(bare_names: None) -> ModuleType:
 
 @pytest.fixture(scope="module")
 def mutag() -> GraphSet:
-    return load("MUTAG", download=False)
+    return load_graphs("MUTAG", download=False)
 
 
 def ticking(*times: float) -> Callable[[], float]:

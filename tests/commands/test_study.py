@@ -12,10 +12,10 @@ from torch import Tensor, nn
 
 from gcl_hard.commands.study import study
 from gcl_hard.errors import InputError
-from gcl_hard.graphs import GIN, GraphSet, load
+from gcl_hard.graphs import GIN, GraphSet, load_graphs
 from gcl_hard.graphs import training as ensembles
 from gcl_hard.graphs.settings import GraphConfig
-from gcl_hard.images import load as load_images
+from gcl_hard.images import load_images
 from gcl_hard.images import training as image_training
 from gcl_hard.images.settings import ImageConfig
 from gcl_hard.tuning import Finding, SearchResult, Space
@@ -139,7 +139,7 @@ def test_its_settings_need_an_encoder(tmp_path: Path) -> None:
 
 
 def test_ones_own_graphs_are_searched(tmp_path: Path) -> None:
-    mutag = load("MUTAG", download=False)
+    mutag = load_graphs("MUTAG", download=False)
     few = mutag.take(torch.arange(0, 188, 2))
     mine = GraphSet("mine", **{k: v for k, v in vars(few).items() if k not in ("name", "_sizes")})
     result = searched(tmp_path, mine, "ucl", storage=None)
@@ -166,7 +166,7 @@ def test_a_set_of_any_domain_is_searched_as_by_its_name(kind: str, tmp_path: Pat
 
 
 def test_graphs_without_classes_cannot_be_scored(tmp_path: Path) -> None:
-    few = [*load("MUTAG", download=False)[:30]]
+    few = [*load_graphs("MUTAG", download=False)[:30]]
     for graph in few:
         graph.y = None
     for protocol in ("inductive", "transductive"):
@@ -276,7 +276,7 @@ def test_a_class_too_small_for_the_svm_is_refused_before_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It chooses C in 5 folds of an inner training part, 56 % of a class."""
-    mutag = load("MUTAG", download=False)
+    mutag = load_graphs("MUTAG", download=False)
     order = mutag.y.argsort()  # 63 of class 0
     graphs = mutag.take(torch.cat([order[:7], order[63:103]]))
 

@@ -13,7 +13,7 @@ from gcl_hard import METHODS, contrastive_loss
 from gcl_hard.bench import main as bench
 from gcl_hard.evaluation import linear_probe
 from gcl_hard.experiments.store import Store
-from gcl_hard.graphs import GIN, Ensemble, InfoGraph, TwoView, load
+from gcl_hard.graphs import GIN, Ensemble, InfoGraph, TwoView, load_graphs
 from gcl_hard.training.ensemble import train_ensemble
 from gcl_hard.training.loop import Optimisation
 from gcl_hard.tune import main as tune
@@ -85,7 +85,7 @@ def test_a_compiled_loss_is_the_loss() -> None:
 
 @pytest.mark.parametrize("kind", [InfoGraph, TwoView])
 def test_an_ensemble_trains_as_on_the_cpu(kind: type[InfoGraph] | type[TwoView]) -> None:
-    mutag = load("MUTAG", download=False)
+    mutag = load_graphs("MUTAG", download=False)
     losses = []
     for device in ("cpu", GPU):
         torch.manual_seed(0)

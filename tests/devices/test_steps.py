@@ -11,7 +11,15 @@ import torch
 from torch import Tensor
 
 from gcl_hard import ContrastiveLoss, NegativeSampler, contrastive_loss
-from gcl_hard.graphs import GIN, Ensemble, GraphClassifier, GraphSet, InfoGraph, TwoView, load
+from gcl_hard.graphs import (
+    GIN,
+    Ensemble,
+    GraphClassifier,
+    GraphSet,
+    InfoGraph,
+    TwoView,
+    load_graphs,
+)
 from gcl_hard.graphs.copies import on_device
 from gcl_hard.graphs.models import GraphModel
 from gcl_hard.graphs.view_losses import ViewLosses
@@ -29,7 +37,7 @@ METHODS: list[dict[str, Any]] = [
 
 @pytest.fixture(scope="module")
 def mutag() -> GraphSet:
-    return load("MUTAG", download=False)
+    return load_graphs("MUTAG", download=False)
 
 
 def info(graphs: GraphSet, **settings: Any) -> GraphModel:

@@ -29,7 +29,7 @@ from gcl_hard.evaluation import (
     svm_cross_validation,
     svm_fold,
 )
-from gcl_hard.graphs import load
+from gcl_hard.graphs import load_graphs
 from gcl_hard.graphs.protocols import graph_size, label_histogram
 
 FOLDS = {"seed": 3, "n_folds": 4}
@@ -37,7 +37,7 @@ SETTINGS = {"C_grid": (0.01, 1.0, 100.0)} | FOLDS
 
 
 def mutag():
-    graphs = load("MUTAG", download=False)
+    graphs = load_graphs("MUTAG", download=False)
     return np.hstack([graph_size(graphs), label_histogram(graphs)]), graphs.y.numpy()
 
 

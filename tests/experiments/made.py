@@ -24,7 +24,7 @@ from gcl_hard.experiments.record import RunResult
 from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.runner import Runner
-from gcl_hard.graphs import GraphClassifier, GraphSet, load, protocols
+from gcl_hard.graphs import GraphClassifier, GraphSet, load_graphs, protocols
 from gcl_hard.graphs import experiment as graph_experiment
 from gcl_hard.graphs.experiment import GraphExperiment
 
@@ -32,7 +32,7 @@ from gcl_hard.graphs.experiment import GraphExperiment
 @pytest.fixture(scope="session")
 def mutag() -> GraphSet:
     """MUTAG, from the package."""
-    return load("MUTAG", download=False)
+    return load_graphs("MUTAG", download=False)
 
 
 def context(output: Path, *, data_dir: Path | None = None, **options: Any) -> RunContext:

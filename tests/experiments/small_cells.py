@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from torch import Tensor
 
-from gcl_hard.graphs import GraphSet, load
+from gcl_hard.graphs import GraphSet, load_graphs
 from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.graphs.training import Encoder, Result
 from gcl_hard.training.loop import Optimisation
@@ -22,7 +22,7 @@ PROBES: tuple[dict[str, Any], ...] = (
 
 @pytest.fixture(scope="module")
 def mutag() -> GraphSet:
-    return load("MUTAG", download=False)
+    return load_graphs("MUTAG", download=False)
 
 
 @pytest.fixture

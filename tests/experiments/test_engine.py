@@ -352,8 +352,8 @@ def test_a_worker_that_joins_with_two_threads_is_refused(tmp_path: Path) -> None
 def test_a_script_without_a_guard_is_told_before_a_process_is_started(tmp_path: Path) -> None:
     script = tmp_path / "mine.py"
     script.write_text(
-        "import gcl_hard\nfrom gcl_hard.graphs import GIN, load\n"
-        "mutag = load('MUTAG', download=False)\n"
+        "import gcl_hard\nfrom gcl_hard.graphs import GIN, load_graphs\n"
+        "mutag = load_graphs('MUTAG', download=False)\n"
         "gcl_hard.evaluate(GIN, mutag, 'ucl', seeds=2, jobs=2, folds=2)\n"
     )
     done = subprocess.run(

@@ -17,7 +17,7 @@ from gcl_hard.errors import InputError
 from gcl_hard.experiments.datasets import DataSets
 from gcl_hard.experiments.experiment import Clock, seeded_weights
 from gcl_hard.experiments.runner import data_sets
-from gcl_hard.graphs import PACKAGED, GraphSet, load, tudataset
+from gcl_hard.graphs import PACKAGED, GraphSet, load_graphs, tudataset
 from gcl_hard.graphs.experiment import GraphExperiment
 from gcl_hard.graphs.settings import GraphConfig
 from tests.experiments.made import context
@@ -51,9 +51,9 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> Loads:
 
     def spy(name: str, **settings: Any) -> Any:
         seen.append((name, settings["features"]))
-        return load(name, **settings)
+        return load_graphs(name, **settings)
 
-    monkeypatch.setattr(tudataset, "load", spy)
+    monkeypatch.setattr(tudataset, "load_graphs", spy)
     return seen
 
 
@@ -80,7 +80,7 @@ def test_facts_are_those_of_mutag(mirror: Path) -> None:
 
 def test_every_part_of_the_graphs_changes_the_digest() -> None:
     """One node's feature, one edge's end, one graph's label, where one graph ends."""
-    graphs = load("MUTAG", download=False)
+    graphs = load_graphs("MUTAG", download=False)
     x, edges, y, ptr = (t.clone() for t in (graphs.x, graphs.edge_index, graphs.y, graphs.node_ptr))
     x[-1, 0] += 1
     edges[1, -1] -= 1
@@ -94,7 +94,7 @@ def test_every_part_of_the_graphs_changes_the_digest() -> None:
     ]
     digests = [GraphExperiment().facts(g)["digest"] for g in (graphs, *changed)]
     assert len(set(digests)) == 5
-    mutag = load("MUTAG", download=False)
+    mutag = load_graphs("MUTAG", download=False)
     assert GraphExperiment().facts(mutag)["digest"] == digests[0]
 
 
@@ -126,7 +126,7 @@ def test_facts_are_remembered_without_reading_the_graphs_again(
     mirror: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = new(mirror).facts(CONFIG)
-    monkeypatch.setattr(tudataset, "load", lambda *_, **__: pytest.fail("read again"))
+    monkeypatch.setattr(tudataset, "load_graphs", lambda *_, **__: pytest.fail("read again"))
     monkeypatch.setattr(GraphExperiment, "facts", lambda *_: pytest.fail("worked out again"))
     assert new(mirror).facts(CONFIG) == first
     assert new(mirror).facts(GraphConfig(method="hscl", beta=3.0, folds=2)) == first

@@ -18,7 +18,7 @@ from gcl_hard import bench, evaluate, load_encoder
 from gcl_hard.commands.pretrain import parse_pretrain
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.pretraining import drawn
-from gcl_hard.graphs import TwoView, embed_graphs, load
+from gcl_hard.graphs import TwoView, embed_graphs, load_graphs
 from gcl_hard.graphs.features import vocabulary
 from gcl_hard.molecules import MoleculeGIN, from_smiles, from_tu
 from gcl_hard.molecules import pretraining as molecule_pretraining
@@ -274,7 +274,7 @@ def test_the_benchmark_begins_with_a_pre_trained_encoder(
     saved = {
         name: next(Path("results").glob(f"MUTAG_{name}_*.npz")) for name in ("untrained", "scl")
     }
-    graphs = from_tu(load("MUTAG", features="labels", download=False))
+    graphs = from_tu(load_graphs("MUTAG", features="labels", download=False))
     frozen = embed_graphs(load_pretrained(path).encoder, graphs)
     np.testing.assert_array_equal(embed_graphs(load_encoder(path), graphs), frozen)
     embedded = {name: np.load(file)["embeddings"] for name, file in saved.items()}

@@ -55,7 +55,7 @@ assert len(fit(Model(), loader(), epochs=2)) == 2
 for public, extra in {
     "gcl_hard.evaluate": "bench", "gcl_hard.load_encoder": "bench", "gcl_hard.study": "tune",
     "gcl_hard.load_pretrained": "graphs", "gcl_hard.graphs.InfoGraph": "graphs",
-    "gcl_hard.graphs.load": "graphs", "gcl_hard.images.ImageContrast": "images",
+    "gcl_hard.graphs.load_graphs": "graphs", "gcl_hard.images.ImageContrast": "images",
     "gcl_hard.evaluation.svm_cross_validation": "evaluation",
     "gcl_hard.experiments.register": "bench", "gcl_hard.tuning.SearchResult": "tune",
 }.items():  # fmt: skip

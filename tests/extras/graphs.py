@@ -7,7 +7,7 @@ from torch_geometric.nn import GATv2Conv, global_add_pool
 
 import gcl_hard
 from gcl_hard.evaluation import svm_cross_validation
-from gcl_hard.graphs import InfoGraph, load
+from gcl_hard.graphs import InfoGraph, load_graphs
 from gcl_hard.nodes import GCN, NodeContrast, NodeSet
 from tests.extras.absent import refused_command, refused_import
 
@@ -27,7 +27,7 @@ class MyEncoder(nn.Module):
         return nodes, global_add_pool(nodes, batch)
 
 
-graphs = load("MUTAG")
+graphs = load_graphs("MUTAG")
 model = InfoGraph(MyEncoder(graphs.n_features, graphs.edge_dim), method="hscl", beta=1.0)
 gcl_hard.fit(model, graphs, epochs=1)
 scores = svm_cross_validation(model.embed(graphs), graphs.y, seed=0, n_folds=3)

@@ -11,12 +11,12 @@ from gcl_hard.images import (
     Views,
     channel_statistics,
     fast_net,
-    load,
+    load_images,
 )
 from gcl_hard.training.loop import Optimisation, train
 from tests.extras.absent import refused_import
 
-digits = load("digits").split("train")
+digits = load_images("digits").split("train")
 some = Split(digits.images[:256], digits.labels[:256])
 mean, std = channel_statistics(some.images)
 views = Views(ViewRecipe(flip=0.0), size=8, mean=mean, std=std)

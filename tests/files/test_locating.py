@@ -17,8 +17,8 @@ from gcl_hard.errors import InputError
 from gcl_hard.files import cached, locating
 from gcl_hard.files.cached import cached_folder
 from gcl_hard.files.locating import Download, Wanted
-from gcl_hard.graphs import load as graphs_load
-from gcl_hard.images import load as images_load
+from gcl_hard.graphs import load_graphs
+from gcl_hard.images import load_images
 from gcl_hard.links import load_links
 from gcl_hard.molecules import load_molecules
 from gcl_hard.nodes import load_nodes
@@ -227,9 +227,9 @@ def test_every_loader_takes_a_path_where_it_takes_a_name(tmp_path: Path) -> None
     def loaded(load: Any, name: str, **options: Any) -> list[Any]:
         return [load(kind(name), **options) for kind in (str, Path)]
 
-    for graphs in loaded(graphs_load, "mutag", download=False):
+    for graphs in loaded(load_graphs, "mutag", download=False):
         assert (graphs.name, len(graphs)) == ("MUTAG", 188)
-    for images in loaded(images_load, "digits", download=False):
+    for images in loaded(load_images, "digits", download=False):
         assert (images.name, images.size) == ("digits", (8, 8))
     for nodes in loaded(load_nodes, "path", data_dir=tmp_path):
         assert (nodes.name, nodes.n_nodes) == ("path", 4)

@@ -11,7 +11,7 @@ import torch
 
 from gcl_hard import ContrastiveLoss, InputError, NegativeSampler
 from gcl_hard.functional.labels import label_distance, relation
-from gcl_hard.graphs import GIN, Ensemble, InfoGraph, load
+from gcl_hard.graphs import GIN, Ensemble, InfoGraph, load_graphs
 from tests.losses.cases import numbers
 from tests.reference.loops import distance
 from tests.said import says
@@ -94,7 +94,7 @@ def test_labels_that_the_admission_cannot_read_are_named(gap, labels):
 
 def test_a_model_with_a_gap_trains_by_itself():
     loss = ContrastiveLoss(NegativeSampler("other_labels", label_gap=(0, 0)), objective="jsd")
-    ensemble = Ensemble([InfoGraph(GIN(7), loss=loss)], load("MUTAG", download=False))
+    ensemble = Ensemble([InfoGraph(GIN(7), loss=loss)], load_graphs("MUTAG", download=False))
     assert says(str(ensemble.alone), "gap")
 
 

@@ -25,8 +25,8 @@ from gcl_hard import bench, load_encoder, load_pretrained
 from gcl_hard.commands.bench import bench_parser, parse_bench
 from gcl_hard.commands.pretrain import parse_pretrain, pretrain_parser
 from gcl_hard.commands.tune import parse_tune, tune_parser
-from gcl_hard.graphs import load as load_graphs
-from gcl_hard.images import load as load_images
+from gcl_hard.graphs import load_graphs
+from gcl_hard.images import load_images
 from gcl_hard.molecules import read_molecules
 from gcl_hard.nodes import load_nodes
 from gcl_hard.training.checkpoint import Checkpoint

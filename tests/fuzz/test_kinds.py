@@ -29,9 +29,9 @@ from gcl_hard import (
     contrastive_loss,
     load_encoder,
 )
-from gcl_hard.graphs import GIN, GraphSet, InfoGraph, load
+from gcl_hard.graphs import GIN, GraphSet, InfoGraph, load_graphs
 from gcl_hard.graphs.settings import GraphConfig
-from gcl_hard.images import load as load_images
+from gcl_hard.images import load_images
 from gcl_hard.losses.methods import METHODS
 from gcl_hard.molecules import read_molecules
 from gcl_hard.tuning.storage import opened, url_of
@@ -76,7 +76,7 @@ def test_tu_files_of_every_shape(data: st.DataObject) -> None:
             for place in inner:
                 for name, text in files.items():
                     packed.writestr(f"{place}N_{name}.txt", text)
-        survives(lambda: load("N", data_dir=here, cache_dir=here / "cache", download=False))
+        survives(lambda: load_graphs("N", data_dir=here, cache_dir=here / "cache", download=False))
 
 
 cells = st.one_of(

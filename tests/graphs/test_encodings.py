@@ -16,7 +16,7 @@ import torch
 from gcl_hard.errors import InputError
 from gcl_hard.graphs.data import GraphSet
 from gcl_hard.graphs.encodings import ENCODINGS, check_encodings, encoded
-from gcl_hard.graphs.tudataset import load
+from gcl_hard.graphs.tudataset import load_graphs
 
 TU = Path(__file__).parents[3] / "shared" / "data" / "tu"
 STRUCTURAL = ("degree", "random-walk", "cycles")
@@ -26,7 +26,7 @@ PETERSEN = nx.petersen_graph()
 def real(name: str) -> GraphSet:
     if name != "MUTAG" and not TU.is_dir():
         pytest.skip(f"{TU} is not there")
-    return load(name, data_dir=TU if name != "MUTAG" else None, download=False)
+    return load_graphs(name, data_dir=TU if name != "MUTAG" else None, download=False)
 
 
 def edge_graph(edges, n, x=None, y=0):
@@ -206,7 +206,7 @@ def test_names_are_checked() -> None:
 
 
 def test_features_that_folds_scale_anew_take_no_encodings() -> None:
-    graphs = load("MUTAG", features="degree-scalar", download=False)
+    graphs = load_graphs("MUTAG", features="degree-scalar", download=False)
     assert encoded(graphs, []) is graphs
     with pytest.raises(InputError, match=r"cycles .* 'degree-scalar'"):
         encoded(graphs, ["cycles"])

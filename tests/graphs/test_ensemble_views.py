@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from gcl_hard import ContrastiveLoss, NegativeSampler
 from gcl_hard.errors import DivergenceError, InputError
-from gcl_hard.graphs import GIN, GraphBatch, GraphSet, TwoView, load
+from gcl_hard.graphs import GIN, GraphBatch, GraphSet, TwoView, load_graphs
 from gcl_hard.graphs.batching import PairedViews
 from gcl_hard.graphs.ensemble import Ensemble, refusal
 from gcl_hard.graphs.order import epoch_batches
@@ -42,7 +42,7 @@ HELD_OUT = torch.arange(0, 40, 5)
 @pytest.fixture(scope="module")
 def some() -> GraphSet:
     """Forty graphs of MUTAG, with edge features."""
-    return load("MUTAG", download=False).take(torch.arange(40))
+    return load_graphs("MUTAG", download=False).take(torch.arange(40))
 
 
 def of_dtype(graphs: GraphSet, dtype: torch.dtype) -> GraphSet:

@@ -10,7 +10,7 @@ import torch
 
 from gcl_hard.errors import InputError
 from gcl_hard.graphs.features import node_features
-from gcl_hard.graphs.tudataset import load
+from gcl_hard.graphs.tudataset import load_graphs
 
 TU = Path(__file__).parents[3] / "shared" / "data" / "tu"
 
@@ -37,7 +37,9 @@ def edges_of(graph: nx.Graph) -> torch.Tensor:
 def test_resolved_kind_and_columns(name: str, kind: str, resolved: str, n_features: int) -> None:
     if name != "MUTAG" and not TU.is_dir():
         pytest.skip(f"{TU} is not there")
-    graphs = load(name, data_dir=TU if name != "MUTAG" else None, features=kind, download=False)
+    graphs = load_graphs(
+        name, data_dir=TU if name != "MUTAG" else None, features=kind, download=False
+    )
     assert (graphs.features, graphs.n_features) == (resolved, n_features)
     assert graphs.x.dtype == torch.float32
     if resolved in {"labels", "degree-onehot"}:
@@ -62,8 +64,8 @@ def test_auto_without_labels_goes_by_degree(graph: nx.Graph, resolved: str) -> N
 
 def test_kinds_that_a_set_lacks_or_nobody_has() -> None:
     with pytest.raises(InputError, match=r"'attributes'.*auto, labels, degree-onehot"):
-        load("MUTAG", features="attributes", download=False)
+        load_graphs("MUTAG", features="attributes", download=False)
     with pytest.raises(InputError, match=r"'labels'.*auto, degree-onehot"):
         node_features("labels", edges_of(nx.path_graph(2)), 2)
     with pytest.raises(InputError, match=r"'lables'.*\blabels\b.*\blabels\b"):
-        load("MUTAG", features="lables", download=False)
+        load_graphs("MUTAG", features="lables", download=False)

@@ -10,14 +10,14 @@ from torch.nn import functional as F
 from gcl_hard.graphs.data import GraphSet
 from gcl_hard.graphs.layers import Counts, Sums, add_rows, linear, relu_norm
 from gcl_hard.graphs.refinement import ColouredSet
-from gcl_hard.graphs.tudataset import load
+from gcl_hard.graphs.tudataset import load_graphs
 
 MEMBERS, ROWS, WIDTH = 3, 6, 4
 
 
 @pytest.fixture(scope="module")
 def mutag() -> GraphSet:
-    return load("MUTAG", download=False)
+    return load_graphs("MUTAG", download=False)
 
 
 def random(*shape, seed=0, dtype=torch.float64):

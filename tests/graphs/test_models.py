@@ -16,7 +16,15 @@ from torch_geometric.nn import global_add_pool
 from torch_geometric.utils import to_networkx
 
 from gcl_hard import METHODS, ContrastiveLoss, Exponential, InputError, NegativeSampler, fit
-from gcl_hard.graphs import GIN, GraphBatch, GraphClassifier, GraphSet, InfoGraph, TwoView, load
+from gcl_hard.graphs import (
+    GIN,
+    GraphBatch,
+    GraphClassifier,
+    GraphSet,
+    InfoGraph,
+    TwoView,
+    load_graphs,
+)
 from tests.reference import loops
 from tests.said import says
 
@@ -25,7 +33,7 @@ IDS = [0, 1, 3, 2, 8]  # of both classes
 
 @pytest.fixture(scope="module")
 def mutag() -> GraphSet:
-    return load("MUTAG")
+    return load_graphs("MUTAG")
 
 
 def small_batch(mutag):

@@ -16,7 +16,7 @@ from torch import Tensor
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation import Fold, outer_folds
 from gcl_hard.experiments.run import Run
-from gcl_hard.graphs import GraphSet, load
+from gcl_hard.graphs import GraphSet, load_graphs
 from gcl_hard.graphs.protocols import build, folds_of, part_of
 from gcl_hard.graphs.settings import GRAPH_BASELINES, GraphConfig
 from gcl_hard.graphs.tudataset import locate, parse, read_texts
@@ -160,7 +160,7 @@ def test_the_same_garbage_changes_an_encoder_that_sees_all_graphs(
 
 def test_statistics_of_degree_features_come_from_training_graphs_alone(fold: Fold) -> None:
     config = small(protocol="inductive", features="degree-scalar")
-    graphs = load("MUTAG", download=False, features="degree-scalar")
+    graphs = load_graphs("MUTAG", download=False, features="degree-scalar")
     garbage = rewired(graphs, fold.test)
     assert not torch.equal(
         *(g.standardised_on(torch.arange(g.n_graphs)).x for g in (graphs, garbage))
@@ -179,7 +179,7 @@ def test_each_encoder_of_a_run_is_trained_without_its_own_test_fold(
     features: str, tmp_path: Path
 ) -> None:
     config = small(protocol="inductive", features=features)
-    graphs = load("MUTAG", download=False, features=features)
+    graphs = load_graphs("MUTAG", download=False, features=features)
     second = outer_folds(graphs.y.numpy(), seed=5, n_folds=3)[1].test
     dirty = with_garbage(rewired(graphs, second), second, x=7.0)
     clean, garbage = (encoders(Run(config, 5), g, tmp_path) for g in (graphs, dirty))

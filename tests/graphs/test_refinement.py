@@ -11,7 +11,7 @@ import torch
 from gcl_hard.graphs import refinement as colours
 from gcl_hard.graphs.data import GraphSet
 from gcl_hard.graphs.refinement import ColouredSet
-from gcl_hard.graphs.tudataset import load
+from gcl_hard.graphs.tudataset import load_graphs
 
 CPU = torch.device("cpu")
 PRIME = 1_000_003.0
@@ -43,7 +43,7 @@ def odd_ones() -> GraphSet:
 
 @pytest.fixture(scope="module")
 def mutag() -> GraphSet:
-    return load("MUTAG", download=False)
+    return load_graphs("MUTAG", download=False)
 
 
 def slowly(graphs, layers):

@@ -12,7 +12,7 @@ import torch
 
 from gcl_hard.errors import InputError
 from gcl_hard.graphs import MANIFEST, PACKAGED, GraphSet, tudataset
-from gcl_hard.graphs.tudataset import load, parse
+from gcl_hard.graphs.tudataset import load_graphs, parse
 from tests.said import says
 
 TU = Path(__file__).parents[3] / "shared" / "data" / "tu"
@@ -70,7 +70,7 @@ def toy(n_graphs: int) -> dict[str, str]:
 @pytest.mark.parametrize("name", ["", "../MUTAG", "a/b", ".hidden", "x y"])
 def test_names_that_could_leave_the_folder_are_refused(name: str) -> None:
     with pytest.raises(InputError, match=re.escape(repr(name)) + r".*'_'.*'-'.*'\.'.*'\+'"):
-        load(name)
+        load_graphs(name)
 
 
 # Average nodes and undirected edges are the published statistics, two decimals.
@@ -90,7 +90,7 @@ def test_known_sets_have_the_published_sizes(
     if name != "MUTAG" and not TU.is_dir():
         pytest.skip(f"{TU} is not there")
     begin = time.process_time()
-    graphs = load(name, data_dir=TU if name != "MUTAG" else None, download=False)
+    graphs = load_graphs(name, data_dir=TU if name != "MUTAG" else None, download=False)
     assert time.process_time() - begin < 3  # of the CPU
     assert graphs.class_counts.tolist() == counts
     assert graphs.n_nodes / graphs.n_graphs == pytest.approx(nodes, abs=0.005)
@@ -116,43 +116,43 @@ def test_places_are_tried_in_order(
     data_dir, environment = tmp_path / "given", tmp_path / "environment"
     environment.mkdir()
     write_zip(site / "TOY.zip", toy(2), "TOY")
-    assert load("TOY").n_graphs == 2
+    assert load_graphs("TOY").n_graphs == 2
     assert [path.name for path in cache.glob("[!.]*")] == ["TOY.zip"]
 
     for left in cache.iterdir():
         left.unlink()
     write_zip(cache / "TOY.zip", toy(3), "TOY")
     monkeypatch.setenv("GCL_HARD_DATA", str(environment))
-    assert load("TOY").n_graphs == 3
+    assert load_graphs("TOY").n_graphs == 3
     write_zip(environment / "TOY.zip", toy(4), "TOY")
-    assert load("TOY").n_graphs == 4
+    assert load_graphs("TOY").n_graphs == 4
     write_zip(data_dir / "TOY.zip", toy(5), "TOY")
-    assert load("TOY", data_dir=data_dir).n_graphs == 5
+    assert load_graphs("TOY", data_dir=data_dir).n_graphs == 5
     raw = data_dir / "TOY" / "raw"
     raw.mkdir(parents=True)
     for key, text in toy(6).items():
         (raw / f"TOY_{key}.txt").write_text(text)
-    assert load("TOY", data_dir=data_dir).n_graphs == 6
+    assert load_graphs("TOY", data_dir=data_dir).n_graphs == 6
     for key, text in toy(7).items():
         (data_dir / "TOY2").mkdir(exist_ok=True)
         (data_dir / "TOY2" / f"TOY2_{key}.txt").write_text(text)
-    assert load("TOY2", data_dir=str(data_dir)).n_graphs == 7
+    assert load_graphs("TOY2", data_dir=str(data_dir)).n_graphs == 7
 
 
 def test_package_copy_comes_after_the_cache(cache: Path) -> None:
-    assert load("MUTAG", download=False).n_graphs == 188
+    assert load_graphs("MUTAG", download=False).n_graphs == 188
     (cache / "MUTAG").mkdir(parents=True)  # an empty folder is no copy
-    assert load("MUTAG", download=False).n_graphs == 188
+    assert load_graphs("MUTAG", download=False).n_graphs == 188
     (cache / "MUTAG.zip").write_bytes(b"")
     with pytest.raises(InputError, match=r"cache.tu.MUTAG\.zip .*\bdamaged\b.*\bcopy\b"):
-        load("MUTAG", download=False)
+        load_graphs("MUTAG", download=False)
 
 
 def test_offline_message_says_everything_once(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(InputError) as caught:
-        load("enzymes", data_dir=tmp_path)
+        load_graphs("enzymes", data_dir=tmp_path)
     message = str(caught.value)
     for facts in (
         ["dataset", "'ENZYMES'"],
@@ -165,20 +165,20 @@ def test_offline_message_says_everything_once(
         assert [says(line, *facts) for line in message.splitlines()].count(True) == 1, facts
     assert not list(cache.iterdir())
     with pytest.raises(InputError, match=r"ENZYMES\.zip: .*\boff\n.*offline.*cache\S*ENZYMES\.zip"):
-        load("ENZYMES", download=False)
+        load_graphs("ENZYMES", download=False)
 
 
 def test_misspelt_name_offers_the_nearest_and_still_lists_places() -> None:
     with pytest.raises(InputError, match=r"'MUTGA'.*\bMUTAG\b.*\bMUTAG\b.*\n(.*\n)+.*MUTGA\.zip"):
-        load("MUTGA")
+        load_graphs("MUTGA")
 
 
 def test_data_folder_that_is_none_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match=r"data_dir='.*nowhere' .*\bfolder\b"):
-        load("MUTAG", data_dir=tmp_path / "nowhere")
+        load_graphs("MUTAG", data_dir=tmp_path / "nowhere")
     monkeypatch.setenv("GCL_HARD_DATA", str(tmp_path / "typo"))
     with pytest.raises(InputError, match=r"GCL_HARD_DATA='.*typo' .*\bfolder\b"):
-        load("MUTAG")
+        load_graphs("MUTAG")
 
 
 # Damaged and contradicting files
@@ -191,7 +191,7 @@ def test_damaged_zips_are_named(tmp_path: Path) -> None:
     for content in (whole[: len(whole) // 2], bytes(flipped), b"no zip"):
         (tmp_path / "MUTAG.zip").write_bytes(content)
         with pytest.raises(InputError, match=r"MUTAG\.zip .*\bdamaged\b.*\bcopy\b"):
-            load("MUTAG", data_dir=tmp_path)
+            load_graphs("MUTAG", data_dir=tmp_path)
 
 
 def test_zip_without_required_files_names_them(tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ def test_zip_without_required_files_names_them(tmp_path: Path) -> None:
     del texts["graph_labels"], texts["A"]
     write_zip(tmp_path / "MUTAG.zip", texts, "MUTAG")
     with pytest.raises(InputError, match=r"MUTAG\.zip .*MUTAG_A\.txt, MUTAG_graph_labels\.txt"):
-        load("MUTAG", data_dir=tmp_path)
+        load_graphs("MUTAG", data_dir=tmp_path)
 
 
 EDGE = {"A": "1,2\n2,1\n", "graph_indicator": "1\n1\n2\n", "graph_labels": "1\n-1\n"}
@@ -224,7 +224,7 @@ def put(path: Path, texts: dict[str, str], start: str) -> None:
 )
 def test_files_are_read_in_whatever_folder_they_are(tmp_path: Path, where: str, start: str) -> None:
     put(tmp_path / where, EDGE, start)
-    graphs = load("TOY", data_dir=tmp_path, download=False)
+    graphs = load_graphs("TOY", data_dir=tmp_path, download=False)
     assert (graphs.n_graphs, graphs.edge_ptr.tolist()) == (2, [0, 2, 2])
 
 
@@ -233,7 +233,7 @@ def test_files_in_two_folders_are_named(tmp_path: Path, where: str) -> None:
     texts = {f"{folder}/TOY_{key}": text for folder in "ab" for key, text in EDGE.items()}
     put(tmp_path / where, texts, "")
     with pytest.raises(InputError) as error:
-        load("TOY", data_dir=tmp_path)
+        load_graphs("TOY", data_dir=tmp_path)
     assert says(str(error.value), str(tmp_path / where), "a/", "b/")
 
 
@@ -241,12 +241,12 @@ def test_files_in_two_folders_are_named(tmp_path: Path, where: str) -> None:
 def test_files_of_a_set_that_are_not_read_are_named(tmp_path: Path, where: str) -> None:
     about = {"TOY_readme": "of it", "TOY_label_README": "of labels", "README": "a", "OTHER_x": "1"}
     put(tmp_path / where, {f"TOY_{key}": text for key, text in EDGE.items()} | about, "")
-    assert load("TOY", data_dir=tmp_path).n_graphs == 2  # warns of nothing
+    assert load_graphs("TOY", data_dir=tmp_path).n_graphs == 2  # warns of nothing
     more = EDGE | {"graph_attributes": "1\n2\n", "Edge_Weights": "1"}
     (tmp_path / "more").mkdir()
     put(tmp_path / "more" / where, more, "toy_")
     with pytest.warns(UserWarning, match="toy_") as warned:
-        assert load("TOY", data_dir=tmp_path / "more").n_graphs == 2
+        assert load_graphs("TOY", data_dir=tmp_path / "more").n_graphs == 2
     named = ["toy_graph_attributes.txt", "toy_Edge_Weights.txt"]
     assert [says(str(warning.message), *named) for warning in warned] == [True]
 
@@ -254,24 +254,24 @@ def test_files_of_a_set_that_are_not_read_are_named(tmp_path: Path, where: str) 
 def test_two_spellings_of_a_file_or_an_archive_are_named(tmp_path: Path) -> None:
     put(tmp_path / "TOY.zip", EDGE | {"a": "1,2\n2,1\n"}, "TOY_")
     with pytest.raises(InputError) as error:
-        load("TOY", data_dir=tmp_path)
+        load_graphs("TOY", data_dir=tmp_path)
     assert says(str(error.value), "TOY_A.txt", "TOY_a.txt")
     for name in ("Other.zip", "OTHER.zip"):
         put(tmp_path / name, EDGE, "OTHER_")
-    assert load("OTHER", data_dir=tmp_path).n_graphs == 2
+    assert load_graphs("OTHER", data_dir=tmp_path).n_graphs == 2
     with pytest.raises(InputError) as error:
-        load("other", data_dir=tmp_path)
+        load_graphs("other", data_dir=tmp_path)
     assert says(str(error.value), "Other.zip", "OTHER.zip", "other.zip")
 
 
 def test_what_is_there_instead_is_said(tmp_path: Path) -> None:
     (tmp_path / "LEFT").mkdir()
     with pytest.raises(InputError) as error:
-        load("LEFT", data_dir=tmp_path, download=False)
+        load_graphs("LEFT", data_dir=tmp_path, download=False)
     assert says(str(error.value), f"{tmp_path}:", "LEFT_*.txt", "LEFT/", "LEFT.zip")
     put(tmp_path, EDGE, "LOOSE_")
     with pytest.raises(InputError) as error:
-        load("LOOSE", data_dir=tmp_path, download=False)
+        load_graphs("LOOSE", data_dir=tmp_path, download=False)
     assert says(str(error.value), f"{tmp_path}:", "LOOSE_*.txt", "LOOSE/")
 
 
@@ -374,14 +374,14 @@ def test_text_that_contradicts_is_named(tmp_path: Path, key: str, edit, facts: l
     texts[key] = edit(texts[key])
     write_zip(tmp_path / "MUTAG.zip", texts, "MUTAG")
     with pytest.raises(InputError) as error:
-        load("MUTAG", data_dir=tmp_path)
+        load_graphs("MUTAG", data_dir=tmp_path)
     assert says(str(error.value), "MUTAG.zip", *facts)
 
 
 def test_another_set_under_a_known_name_names_both_numbers(tmp_path: Path) -> None:
     write_zip(tmp_path / "PTC_MR.zip", mutag_texts(), "PTC_MR")
     with pytest.raises(InputError, match=r"\b188 .*PTC_MR\b.*\b344\b.*\b3371 .*PTC_MR\b.*\b4915\b"):
-        load("PTC", data_dir=tmp_path)
+        load_graphs("PTC", data_dir=tmp_path)
 
 
 def test_attributes_must_be_finite_and_text_must_be_text(tmp_path: Path) -> None:
@@ -391,7 +391,7 @@ def test_attributes_must_be_finite_and_text_must_be_text(tmp_path: Path) -> None
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("TOY/TOY_node_labels.txt", b"\xff\xfe\n")
     with pytest.raises(InputError, match=r"TOY\.zip\b.*UTF-8"):
-        load("TOY", data_dir=tmp_path)
+        load_graphs("TOY", data_dir=tmp_path)
 
 
 def test_loops_and_repeats_go_and_edge_columns_follow() -> None:
@@ -416,7 +416,7 @@ def test_loops_and_repeats_go_and_edge_columns_follow() -> None:
 def test_unknown_set_loads_with_edge_attributes_before_edge_labels(tmp_path: Path) -> None:
     texts = {**TOY, "edge_labels": "0\n1\n", "edge_attributes": "0.5\n0.25\n"}
     write_zip(tmp_path / "TOY.zip", texts, "TOY")
-    graphs = load("TOY", data_dir=tmp_path)
+    graphs = load_graphs("TOY", data_dir=tmp_path)
     assert graphs.edge_attr.tolist() == [[0.5, 1, 0], [0.25, 0, 1]]
     assert graphs.y.tolist() == [1, 0]
     assert "TOY" not in MANIFEST

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from gcl_hard.evaluation import kernel_cross_validation
-from gcl_hard.graphs import GraphSet, load
+from gcl_hard.graphs import GraphSet, load_graphs
 from gcl_hard.graphs.encodings import wl
 from gcl_hard.graphs.refinement import wl_kernel, wl_start
 
@@ -75,7 +75,7 @@ def slow_wl(graphs: GraphSet, rounds: int, *, assignment: bool) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def mutag() -> GraphSet:
-    return load("MUTAG", download=False)
+    return load_graphs("MUTAG", download=False)
 
 
 KINDS = pytest.mark.parametrize("optimal_assignment", [False, True], ids=["wl", "wl-oa"])
@@ -188,7 +188,7 @@ def beside(*parts: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
 def test_real_valued_features_give_way_to_labels_or_degrees(
     x, like: str, start: str, mutag: GraphSet
 ) -> None:
-    graphs, expected = with_features(x, mutag), load("MUTAG", features=like, download=False)
+    graphs, expected = with_features(x, mutag), load_graphs("MUTAG", features=like, download=False)
     assert wl_start(graphs)[1] == start
     for kind in (False, True):
         np.testing.assert_array_equal(

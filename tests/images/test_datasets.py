@@ -20,7 +20,7 @@ from sklearn.datasets import load_digits
 
 from gcl_hard.errors import InputError
 from gcl_hard.images import KNOWN, canonical_name, datasets, has_dataset
-from gcl_hard.images.datasets import Split, load
+from gcl_hard.images.datasets import Split, load_images
 from gcl_hard.images.files import locate
 from tests.images.sets import REAL, arrays, pixels, same, write
 from tests.said import says
@@ -74,7 +74,7 @@ def test_telling_images_from_graphs_waits_for_nothing_heavy() -> None:
 
 def test_splits_are_taken_from_and_moved_as_they_are(mirror: Path) -> None:
     stored = write(mirror)
-    image_set = load("Mine", data_dir=mirror)
+    image_set = load_images("Mine", data_dir=mirror)
     assert (image_set.name, image_set.n_classes, image_set.size) == ("Mine", 3, (6, 6))
     train = image_set.split("train")
     assert (train.images.dtype, train.labels.dtype) == (torch.uint8, torch.int64)
@@ -93,7 +93,7 @@ def test_splits_are_taken_from_and_moved_as_they_are(mirror: Path) -> None:
 
 
 def test_digits_are_scikit_learns_each_in_one_split() -> None:
-    digits = load("Digits")
+    digits = load_images("Digits")
     assert (digits.size, digits.class_names) == ((8, 8), tuple("0123456789"))
     train, test = digits.split("train"), digits.split("test")
     images = torch.cat([train.images, test.images])
@@ -113,11 +113,11 @@ def test_digits_are_scikit_learns_each_in_one_split() -> None:
     )
     shares = np.bincount(test.labels.numpy()) / np.bincount(bunch.target)
     assert (np.abs(shares - 360 / 1797) < 0.01).all()
-    assert torch.equal(load("digits").split("test").images, test.images)
+    assert torch.equal(load_images("digits").split("test").images, test.images)
 
 
 def test_a_split_has_a_length_and_gives_its_images_and_parts() -> None:
-    split = datasets.load("digits").split("test")
+    split = datasets.load_images("digits").split("test")
     image, label = split[3]
     assert torch.equal(image, split.images[3])
     assert label == split.labels[3]
@@ -169,7 +169,7 @@ def test_digits_need_no_file_unless_one_is_given(mirror: Path) -> None:
     write(mirror, "digits", train_images=images, train_labels=labels, test_images=images,
           test_labels=labels, class_names=None)  # fmt: skip
     assert locate("digits", data_dir=mirror) == mirror / "digits.npz"
-    digits = load("digits", data_dir=mirror)
+    digits = load_images("digits", data_dir=mirror)
     assert same(digits.split("train"), images, labels)
 
 
@@ -182,21 +182,21 @@ def test_the_given_folder_comes_before_the_cache_and_the_cache_before_the_networ
     write(cache, n_train=5)
     write(tmp_path / "env", "MINE", n_train=6)
     write(mirror, "mine", n_train=7)
-    assert len(load("Mine").split("train")) == 5
+    assert len(load_images("Mine").split("train")) == 5
     monkeypatch.setenv("GCL_HARD_DATA", str(tmp_path / "env"))
-    assert len(load("Mine").split("train")) == 6
-    assert len(load("Mine", data_dir=mirror).split("train")) == 7
+    assert len(load_images("Mine").split("train")) == 6
+    assert len(load_images("Mine", data_dir=mirror).split("train")) == 7
     assert locate("Mine", data_dir=mirror) == mirror / "mine.npz"
     monkeypatch.delenv("GCL_HARD_DATA")
     write(tmp_path / "other" / "images", n_train=8)
-    assert len(load("Mine", cache_dir=tmp_path / "other").split("train")) == 8
+    assert len(load_images("Mine", cache_dir=tmp_path / "other").split("train")) == 8
 
 
 def test_a_name_spelt_exactly_comes_before_other_capitals(mirror: Path) -> None:
     write(mirror, "mine", n_train=6)
     write(mirror, "Mine", n_train=7)
-    assert len(load("Mine", data_dir=mirror).split("train")) == 7
-    assert len(load("mine", data_dir=mirror).split("train")) == 6
+    assert len(load_images("Mine", data_dir=mirror).split("train")) == 7
+    assert len(load_images("mine", data_dir=mirror).split("train")) == 6
 
 
 @pytest.mark.parametrize("name", ["CIFAR10", "CIFAR100", "STL10", "TinyImageNet"])
@@ -205,24 +205,24 @@ def test_a_set_that_cannot_be_had_says_what_was_tried_and_what_to_do(
 ) -> None:
     site = KNOWN[name]
     with pytest.raises(InputError) as caught:
-        load(name, data_dir=mirror)
+        load_images(name, data_dir=mirror)
     text = str(caught.value)
     for part in (f"'{name}'", f" {mirror}", f"cache {cache}", f"{name}.npz", f"{site.folder}/",
                  f"download {site.url}", "refused", "--data-dir", "GCL_HARD_DATA",
                  "digits"):  # fmt: skip
         assert part in text
     with pytest.raises(InputError, match=rf"download {site.url}: .*\boff\b"):
-        load(name, download=False)
+        load_images(name, download=False)
     assert not list(cache.glob("*"))
 
 
 def test_an_unknown_name_offers_those_that_are_near(mirror: Path) -> None:
     with pytest.raises(InputError, match=r"'CIFAR11'[^,]*\bCIFAR10\b.*\bCIFAR11\.npz"):
-        load("CIFAR11")
+        load_images("CIFAR11")
     with pytest.raises(InputError, match=rf"'zzz'(.|\n)*{mirror}(.|\n)*\bzzz\.npz\b.* {mirror}"):
-        load("zzz", data_dir=mirror)
+        load_images("zzz", data_dir=mirror)
     with pytest.raises(InputError, match=r"data_dir='/no/such'.*\bfolder\b"):
-        load("CIFAR10", data_dir="/no/such")
+        load_images("CIFAR10", data_dir="/no/such")
 
 
 def picture(path: Path) -> None:
@@ -242,7 +242,7 @@ def test_images_under_a_known_sets_name_are_refused_in_any_spelling(
 ) -> None:
     picture(mirror / folder / inside)
     with pytest.raises(InputError, match=rf"{mirror / folder}\b.*\bname\b.*\bknown\b"):
-        load(asked, data_dir=mirror)
+        load_images(asked, data_dir=mirror)
 
 
 def test_a_folder_of_other_things_may_have_a_known_sets_name(mirror: Path) -> None:
@@ -254,7 +254,9 @@ def test_a_folder_of_other_things_may_have_a_known_sets_name(mirror: Path) -> No
 def test_a_known_sets_npz_may_be_spelt_as_its_name_may(mirror: Path) -> None:
     stored = write(mirror, "CIFAR-10", train_images=pixels(5, 32), test_images=pixels(3, 32),
                    class_names=np.arange(10))  # fmt: skip
-    assert same(load("cifar10", data_dir=mirror).split("test"), stored["test_images"], [0, 1, 2])
+    assert same(
+        load_images("cifar10", data_dir=mirror).split("test"), stored["test_images"], [0, 1, 2]
+    )
     (mirror / "CIFAR-10.npz").rename(mirror / "cifar_10.NPZ")
     assert locate("CIFAR10", data_dir=mirror) == mirror / "cifar_10.NPZ"
 
@@ -264,12 +266,12 @@ def test_two_sets_of_one_name_are_refused(mirror: Path) -> None:
     for i in range(10):
         picture(mirror / "pets" / "ab"[i % 2] / f"{i}.png")
     with pytest.raises(InputError) as caught:
-        load("pets", data_dir=mirror)
+        load_images("pets", data_dir=mirror)
     assert says(str(caught.value), str(mirror / "pets"), str(mirror / "pets.npz"))
     write(mirror, "mine")
     write(mirror, "Mine")
     with pytest.raises(InputError) as caught:
-        load("MINE", data_dir=mirror)
+        load_images("MINE", data_dir=mirror)
     assert says(str(caught.value), str(mirror / "mine.npz"), str(mirror / "Mine.npz"))
 
 
@@ -280,9 +282,9 @@ def test_a_name_with_its_suffix_is_of_images_and_says_what_to_type(
     monkeypatch.chdir(mirror)
     assert has_dataset("Mine.npz")
     with pytest.raises(InputError) as caught:
-        load("Mine.npz")
+        load_images("Mine.npz")
     assert says(str(caught.value), "'Mine'", "data_dir")
-    assert len(load("Mine", data_dir=".").split("train")) == 5
+    assert len(load_images("Mine", data_dir=".").split("train")) == 5
 
 
 # NAME.npz: what is in it
@@ -290,35 +292,37 @@ def test_a_name_with_its_suffix_is_of_images_and_says_what_to_type(
 
 def test_a_mirror_file_is_read_pixel_by_pixel(mirror: Path) -> None:
     stored = write(mirror)
-    image_set = load("Mine", data_dir=mirror)
+    image_set = load_images("Mine", data_dir=mirror)
     for split in ("train", "test"):
         assert same(image_set.split(split), stored[f"{split}_images"], stored[f"{split}_labels"])
-    assert list(load("Mine", data_dir=mirror, splits=("test",)).splits) == ["test"]
+    assert list(load_images("Mine", data_dir=mirror, splits=("test",)).splits) == ["test"]
 
 
 def test_classes_without_names_are_called_by_their_numbers(mirror: Path) -> None:
     write(mirror, class_names=None, test_labels=np.array([0, 3, 1], np.uint8))
-    assert load("Mine", data_dir=mirror, splits=("train",)).class_names == tuple("0123")
-    assert load("Mine", data_dir=mirror).split("test").labels.tolist() == [0, 3, 1]
+    assert load_images("Mine", data_dir=mirror, splits=("train",)).class_names == tuple("0123")
+    assert load_images("Mine", data_dir=mirror).split("test").labels.tolist() == [0, 3, 1]
     write(mirror, class_names=np.array([b"ant", b"bee", b"cow"]))
-    assert load("Mine", data_dir=mirror).class_names == ("ant", "bee", "cow")
+    assert load_images("Mine", data_dir=mirror).class_names == ("ant", "bee", "cow")
     write(mirror, class_names=np.array(["thé".encode(), b"bee", b"cow"]))
-    assert load("Mine", data_dir=mirror).class_names == ("thé", "bee", "cow")
+    assert load_images("Mine", data_dir=mirror).class_names == ("thé", "bee", "cow")
 
 
 def test_images_without_labels_are_a_split_of_their_own(mirror: Path) -> None:
     stored = write(mirror, unlabeled_images=pixels(4))
-    image_set = load("Mine", data_dir=mirror, splits=("unlabeled", "test", "train+unlabeled"))
+    image_set = load_images(
+        "Mine", data_dir=mirror, splits=("unlabeled", "test", "train+unlabeled")
+    )
     assert list(image_set.splits) == ["unlabeled", "test", "train+unlabeled"]
     assert same(image_set.split("unlabeled"), stored["unlabeled_images"], [-1] * 4)
     both = np.concatenate([stored["train_images"], stored["unlabeled_images"]])
     assert same(image_set.split("train+unlabeled"), both, [0, 1, 2, 0, 1, -1, -1, -1, -1])
     write(mirror, unlabeled_images=pixels(4, side=7))
     with pytest.raises(InputError, match=r"\bsize\b.*\[5, 6, 6, 3\].*\[4, 7, 7, 3\]"):
-        load("Mine", data_dir=mirror, splits=("train+unlabeled",))
+        load_images("Mine", data_dir=mirror, splits=("train+unlabeled",))
     write(mirror)
     with pytest.raises(InputError, match=r"\bMine 'unlabeled'.*\btrain, test$"):
-        load("Mine", data_dir=mirror, splits=("unlabeled",))
+        load_images("Mine", data_dir=mirror, splits=("unlabeled",))
 
 
 GREY = pixels(5)[..., 0]
@@ -356,7 +360,7 @@ def test_a_mirror_file_that_cannot_be_used_says_why(
 ) -> None:
     write(mirror, **changed)
     with pytest.raises(InputError, match=message) as caught:
-        load("Mine", data_dir=mirror)
+        load_images("Mine", data_dir=mirror)
     assert str(mirror / "Mine.npz") in str(caught.value)
 
 
@@ -365,18 +369,18 @@ def test_a_damaged_file_is_told_from_a_good_one(mirror: Path) -> None:
     for content in (b"", b"hello", zipped := packed_bytes()[:-30]):
         file.write_bytes(content)
         with pytest.raises(InputError, match=r"Mine\.npz\b.*\bdamaged\b"):
-            load("Mine", data_dir=mirror)
+            load_images("Mine", data_dir=mirror)
     assert len(zipped) > 100
     whole = bytearray(packed_bytes())
     inside = whole.index(arrays_fixed()["train_images"].tobytes()[:40])
     whole[inside + 5] ^= 255
     file.write_bytes(whole)
     with pytest.raises(InputError, match=r"Mine\.npz: train_images\b.*\bdamaged\b.*CRC"):
-        load("Mine", data_dir=mirror)
+        load_images("Mine", data_dir=mirror)
     np.save(mirror / "one.npy", pixels(2))
     shutil.copy(mirror / "one.npy", file)
     with pytest.raises(InputError, match=r"Mine\.npz\b.*\barrays\b.*numpy\.savez"):
-        load("Mine", data_dir=mirror)
+        load_images("Mine", data_dir=mirror)
 
 
 @functools.cache
@@ -400,7 +404,7 @@ def test_a_file_of_another_set_is_not_taken_for_a_known_one(
     side = 16 if changed else 32
     write(mirror, "cifar10", train_images=pixels(5, side), test_images=pixels(3, side), **changed)
     with pytest.raises(InputError, match=rf"cifar10\.npz\b.*\bCIFAR10\b.* {got}\D+10\D+32\b"):
-        load("CIFAR10", data_dir=mirror)
+        load_images("CIFAR10", data_dir=mirror)
 
 
 # The real CIFAR files
@@ -420,7 +424,7 @@ def test_the_real_images_have_the_published_mean_and_deviation(
 ) -> None:
     command = [sys.executable, str(REAL / "unpack.py"), name, str(tmp_path)]
     subprocess.run(command, check=True, capture_output=True)
-    image_set = load(name, data_dir=tmp_path)
+    image_set = load_images(name, data_dir=tmp_path)
     train, test = image_set.split("train"), image_set.split("test")
     assert (len(train), len(test), image_set.size) == (*sizes, (32, 32))
     for part in (train, test):

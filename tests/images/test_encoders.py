@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from gcl_hard import bench, load_encoder
-from gcl_hard.images import ViewRecipe, Views, load
+from gcl_hard.images import ViewRecipe, Views, load_images
 from tests.experiments.tiny_images import TINY
 from tests.said import says
 
@@ -58,7 +58,7 @@ def test_an_encoder_by_name_is_trained_saved_and_loaded(name: str, own_encoders:
     saved = torch.load(file, weights_only=True)
     views = Views(ViewRecipe(), size=saved["size"], mean=saved["mean"], std=saved["std"])
     with torch.no_grad():
-        z = encoder(views.plain(load("digits").split("test").images))
+        z = encoder(views.plain(load_images("digits").split("test").images))
     with np.load(*Path("results").glob("*.embeddings.npz")) as stored:
         np.testing.assert_allclose(z, stored["test"], rtol=1e-4, atol=1e-5)
 

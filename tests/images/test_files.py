@@ -20,7 +20,7 @@ from torchvision import datasets as tv
 
 from gcl_hard.errors import InputError
 from gcl_hard.images import KNOWN, has_dataset
-from gcl_hard.images.datasets import Split, load
+from gcl_hard.images.datasets import Split, load_images
 from gcl_hard.images.files import locate
 from tests.images.sets import NOWHERE, pixels, rng, same, set_url, write
 from tests.said import says
@@ -88,18 +88,18 @@ def test_cifar_is_read_as_torchvision_lays_it_out(
 ) -> None:
     written = fake_cifar(mirror, name, monkeypatch)
     assert locate(name, data_dir=mirror) == mirror / KNOWN[name].folder
-    image_set = load(name, data_dir=mirror)
+    image_set = load_images(name, data_dir=mirror)
     for split, (images, labels) in written.items():
         assert same(image_set.split(split), images, labels)
     assert image_set.class_names[:2] == ("class 0", "class 1")
     assert image_set.n_classes == KNOWN[name].n_classes
     with pytest.raises(InputError, match=rf"\b{name} 'unlabeled'.*\btrain, test$"):
-        load(name, data_dir=mirror, splits=("unlabeled",))
+        load_images(name, data_dir=mirror, splits=("unlabeled",))
     n_classes, side = KNOWN[name].n_classes, 32
     write(mirror, name, train_images=pixels(2, side), train_labels=np.arange(2),
           test_images=pixels(2, side), test_labels=np.arange(2),
           class_names=np.arange(n_classes))  # fmt: skip
-    assert len(load(name, data_dir=mirror).split("train")) == 2  # the npz comes first
+    assert len(load_images(name, data_dir=mirror).split("train")) == 2  # the npz comes first
 
 
 def test_files_of_cifar_that_are_absent_or_changed_are_named(
@@ -111,34 +111,34 @@ def test_files_of_cifar_that_are_absent_or_changed_are_named(
     with (root / "test_batch").open("ab") as file:
         file.write(b"x")
     with pytest.raises(InputError) as caught:
-        load("CIFAR10", data_dir=mirror)
+        load_images("CIFAR10", data_dir=mirror)
     text = str(caught.value)
     assert says(text, str(root), "damaged", f"unpack {NOWHERE}")
     shutil.rmtree(root)
     fake_cifar(mirror, "CIFAR10", monkeypatch)
     (root / "batches.meta").unlink()
     with pytest.raises(InputError, match=rf"{root}\b.*\bdamaged\b"):
-        load("CIFAR10", data_dir=mirror)
+        load_images("CIFAR10", data_dir=mirror)
 
 
 def test_stl10_is_read_as_torchvision_lays_it_out(
     mirror: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written = fake_stl10(mirror, monkeypatch)
-    image_set = load("stl10", data_dir=mirror)
+    image_set = load_images("stl10", data_dir=mirror)
     assert list(image_set.splits) == ["train", "test"]
     assert same(image_set.split("train"), written["train"], range(10))
     assert same(image_set.split("test"), written["test"], [9, 0, 1, 2, 3])
     assert (image_set.size, image_set.n_classes) == ((96, 96), 10)
-    image_set = load("STL10", data_dir=mirror, splits=("train+unlabeled", "unlabeled"))
+    image_set = load_images("STL10", data_dir=mirror, splits=("train+unlabeled", "unlabeled"))
     assert same(image_set.split("unlabeled"), written["unlabeled"], [-1] * 3)
     both = np.concatenate([written["train"], written["unlabeled"]])
     assert same(image_set.split("train+unlabeled"), both, [*range(10), -1, -1, -1])
     with pytest.raises(InputError, match=r"\bSTL10 'extra'.*\btrain, train\+unl"):
-        load("STL10", data_dir=mirror, splits=("extra",))
+        load_images("STL10", data_dir=mirror, splits=("extra",))
     (mirror / "stl10_binary" / "class_names.txt").unlink()
     with pytest.raises(InputError, match=r"\bdamaged\b.*\bunpack\b"):
-        load("STL10", data_dir=mirror)
+        load_images("STL10", data_dir=mirror)
 
 
 # TinyImageNet's folders
@@ -183,7 +183,7 @@ def levels(split: Split) -> list[int]:
 
 
 def test_tiny_imagenet_is_read_from_its_folders(tiny: Path) -> None:
-    image_set = load("tiny-imagenet", data_dir=tiny.parent)
+    image_set = load_images("tiny-imagenet", data_dir=tiny.parent)
     train, test = image_set.split("train"), image_set.split("test")
     assert (image_set.size, image_set.class_names) == ((64, 64), ("n01", "n02", "n03"))
     assert (levels(train), train.labels.tolist()) == ([0, 20, 40, 60, 80, 100], [0, 0, 1, 1, 2, 2])
@@ -197,14 +197,14 @@ def test_tiny_imagenet_is_decoded_once_until_it_changes(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    first = load("TinyImageNet", data_dir=tiny.parent)
+    first = load_images("TinyImageNet", data_dir=tiny.parent)
     assert capfd.readouterr().err == ""  # no bar: this is no terminal
     (kept,) = cache.glob("*")
     assert kept.name.startswith("TinyImageNet-")
     with monkeypatch.context() as patch:
         patch.setattr(Image, "open", None)
-        again = load("TinyImageNet", data_dir=tiny.parent)
-        only = load("TinyImageNet", data_dir=tiny.parent, splits=("test",))
+        again = load_images("TinyImageNet", data_dir=tiny.parent)
+        only = load_images("TinyImageNet", data_dir=tiny.parent, splits=("test",))
     assert list(only.splits) == ["test"]
     for split, part in first.splits.items():
         assert torch.equal(part.images, again.split(split).images)
@@ -213,19 +213,19 @@ def test_tiny_imagenet_is_decoded_once_until_it_changes(
     wnids = tiny / "wnids.txt"
     os.utime(wnids, ns=(0, wnids.stat().st_mtime_ns + 1))
     shutil.copytree(tiny, tmp_path / "copy" / tiny.name)
-    load("TinyImageNet", data_dir=tmp_path / "copy")
-    load("TinyImageNet", data_dir=tiny.parent)
+    load_images("TinyImageNet", data_dir=tmp_path / "copy")
+    load_images("TinyImageNet", data_dir=tiny.parent)
     assert not kept.exists()
     assert len(list(cache.glob("*"))) == 2  # of the copy and of the new state
     # a mirror's copy is not the cache's
     with pytest.raises(InputError, match=r"'TinyImageNet'(.|\n)*tiny-imagenet-200"):
-        load("TinyImageNet")
+        load_images("TinyImageNet")
 
 
 def test_faults_of_tiny_imagenet_are_named(tiny: Path) -> None:
     def refused(message: str) -> None:
         with pytest.raises(InputError, match=message):
-            load("TinyImageNet", data_dir=tiny.parent)
+            load_images("TinyImageNet", data_dir=tiny.parent)
 
     listed = tiny / "val" / "val_annotations.txt"
     lines = listed.read_text()
@@ -239,7 +239,7 @@ def test_faults_of_tiny_imagenet_are_named(tiny: Path) -> None:
     refused(r": test: .*\bimages\b.*\[0, 64, 64, 3\]")
     listed.unlink()
     with pytest.raises(FileNotFoundError, match=r"val_annotations\.txt"):
-        load("TinyImageNet", data_dir=tiny.parent)
+        load_images("TinyImageNet", data_dir=tiny.parent)
     listed.write_text(lines)
     broken = tiny / "train" / "n02" / "images" / "n02_1.JPEG"
     whole = broken.read_bytes()
@@ -264,13 +264,13 @@ def test_cifar_is_downloaded_into_the_cache_once(
         packed.add(tmp_path / "made" / "cifar-10-batches-py", "cifar-10-batches-py")
     set_url(monkeypatch, "CIFAR10", f"{address}/{archive.name}", checksum="md5:" + "0" * 32)
     with pytest.raises(InputError, match=f"download {address}/{archive.name}: .*{'0' * 32}"):
-        load("CIFAR10")
+        load_images("CIFAR10")
     assert not list(cache.glob("*"))
     set_url(monkeypatch, "CIFAR10", f"{address}/{archive.name}", checksum=f"md5:{md5(archive)}")
-    assert same(load("CIFAR10").split("test"), *written["test"])
+    assert same(load_images("CIFAR10").split("test"), *written["test"])
     assert [path.name for path in cache.glob("[!.]*")] == ["cifar-10-batches-py"]
     archive.unlink()
-    assert same(load("CIFAR10").split("train"), *written["train"])
+    assert same(load_images("CIFAR10").split("train"), *written["train"])
 
 
 # Folders of classes
@@ -293,7 +293,7 @@ def photos(tmp_path: Path) -> Path:
 def test_a_folder_of_classes_is_an_image_set(photos: Path, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     assert has_dataset("pets", photos)
-    image_set = load("pets", data_dir=photos, cache_dir=cache)
+    image_set = load_images("pets", data_dir=photos, cache_dir=cache)
     assert image_set.class_names == ("cat", "dog")
     train, test = image_set.split("train"), image_set.split("test")
     assert train.images.shape == (12, 3, 20, 20)
@@ -301,28 +301,28 @@ def test_a_folder_of_classes_is_an_image_set(photos: Path, tmp_path: Path) -> No
     assert train.images[:, 0].float().mean((1, 2)).tolist() == [0] * 6 + [100] * 6
     assert train.images[:, 1].float().mean((1, 2)).tolist() == [0, 10, 20, 30, 40, 50] * 2
     assert len(list(cache.rglob("pets-*"))) == 1
-    again = load("pets", data_dir=photos, cache_dir=cache)
+    again = load_images("pets", data_dir=photos, cache_dir=cache)
     assert torch.equal(again.split("test").images, test.images)
     extra = photos / "pets" / "train" / "cat" / "9.png"
     Image.new("RGB", (40, 40)).save(extra)
-    assert len(load("pets", data_dir=photos, cache_dir=cache).split("train")) == 13
+    assert len(load_images("pets", data_dir=photos, cache_dir=cache).split("train")) == 13
     Image.new("RGB", (40, 40), (200, 200, 200)).save(extra)
-    image_set = load("pets", data_dir=photos, cache_dir=cache).split("train")
+    image_set = load_images("pets", data_dir=photos, cache_dir=cache).split("train")
     assert image_set.images.amax() == 200
     Image.new("I;16", (40, 40)).save(extra)
     with pytest.raises(InputError, match=r"\b8 bits\b.*\b255\b"):
-        load("pets", data_dir=photos, cache_dir=cache)
+        load_images("pets", data_dir=photos, cache_dir=cache)
 
 
 def test_what_is_wrong_with_a_folder_of_classes_is_said(photos: Path, tmp_path: Path) -> None:
     broken = photos / "pets" / "train" / "cat" / "8.png"
     broken.write_text("no image")
     with pytest.raises(InputError, match=r"8\.png\b.*\bread\b"):
-        load("pets", data_dir=photos, cache_dir=tmp_path)
+        load_images("pets", data_dir=photos, cache_dir=tmp_path)
     for k in range(22):
         (photos / "pets" / "val" / "dog" / f"broken{k}.jpg").write_text("no image")
     with pytest.raises(InputError) as caught:
-        load("pets", data_dir=photos, cache_dir=tmp_path)
+        load_images("pets", data_dir=photos, cache_dir=tmp_path)
     assert "broken3.jpg" in str(caught.value)
     assert says(str(caught.value), "3 more")
     assert not [*(tmp_path / "images").glob("*")]  # nothing half-written
@@ -331,17 +331,17 @@ def test_what_is_wrong_with_a_folder_of_classes_is_said(photos: Path, tmp_path: 
     broken.unlink()
     (photos / "pets" / "train" / "ant").mkdir()
     with pytest.raises(InputError, match=r"/ant\b.*\bimages\b"):
-        load("pets", data_dir=photos, cache_dir=tmp_path)
+        load_images("pets", data_dir=photos, cache_dir=tmp_path)
     (photos / "pets" / "train" / "ant").rmdir()
     (photos / "pets" / "val" / "cow").mkdir()
     with pytest.raises(InputError, match=r"/cow\b.*\bclass\b"):
-        load("pets", data_dir=photos, cache_dir=tmp_path)
+        load_images("pets", data_dir=photos, cache_dir=tmp_path)
     shutil.rmtree(photos / "pets" / "val")
     with pytest.raises(InputError, match=r"\bimages\b.*test/CLASS/"):
-        load("pets", data_dir=photos, cache_dir=tmp_path)
+        load_images("pets", data_dir=photos, cache_dir=tmp_path)
     (photos / "pets").rename(photos / "digits")
     with pytest.raises(InputError, match=r"/digits\b.*\bknown\b"):
-        load("digits", data_dir=photos, cache_dir=tmp_path)
+        load_images("digits", data_dir=photos, cache_dir=tmp_path)
 
 
 def test_images_of_any_mode_become_rgb(tmp_path: Path) -> None:
@@ -352,7 +352,7 @@ def test_images_of_any_mode_become_rgb(tmp_path: Path) -> None:
             folder.mkdir(parents=True)
             picture = Image.new("RGB", (9, 9), colour).convert(mode)
             picture.save(folder / ("0.tif" if mode in ("CMYK", "YCbCr") else "0.png"))
-    split = load("modes", data_dir=tmp_path, cache_dir=tmp_path / "cache").split("test")
+    split = load_images("modes", data_dir=tmp_path, cache_dir=tmp_path / "cache").split("test")
     means = split.images.float().mean((2, 3))
     for n, mode in enumerate(modes):
         expected = Image.new("RGB", (9, 9), colour).convert(mode).convert("RGB")
@@ -363,9 +363,9 @@ def test_a_folder_is_decoded_once_by_whatever_path(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache = tmp_path / "cache"
-    load("pets", data_dir=photos, cache_dir=cache)
+    load_images("pets", data_dir=photos, cache_dir=cache)
     monkeypatch.chdir(photos)
-    load("pets", data_dir=".", cache_dir=cache)
+    load_images("pets", data_dir=".", cache_dir=cache)
     assert len([*cache.rglob("pets-*")]) == 1
 
 
@@ -376,7 +376,7 @@ def test_images_of_folders_stay_on_the_disk(photos: Path, tmp_path: Path) -> Non
             Image.fromarray(noise).save(photos / "pets" / part / "dog" / f"noise{k}.png")
     for small in (photos / "pets").rglob("[0-9].*"):
         Image.new("L", (300, 170)).save(small)
-    split = load("pets", data_dir=photos, cache_dir=tmp_path / "cache").split("train")
+    split = load_images("pets", data_dir=photos, cache_dir=tmp_path / "cache").split("train")
     mapped = Path("/proc/self/maps").read_text() if Path("/proc/self/maps").exists() else None
     assert split.images.shape == (52, 3, 160, 160)
     assert split.images.is_contiguous()
@@ -393,18 +393,18 @@ def test_classes_without_a_split_are_split(photos: Path, tmp_path: Path) -> None
     for name in ("cat", "dog"):
         shutil.copytree(photos / "pets" / "train" / name, flat / name)
     assert has_dataset("flat", photos)
-    image_set = load("flat", data_dir=photos, cache_dir=tmp_path / "cache")
+    image_set = load_images("flat", data_dir=photos, cache_dir=tmp_path / "cache")
     train, test = image_set.split("train"), image_set.split("test")
     assert (len(train), len(test)) == (9, 3)
     assert {*test.labels.tolist()} == {*train.labels.tolist()} == {0, 1}
     seen = [tuple(image[:2, 0, 0].tolist()) for image in (*train.images, *test.images)]
     assert sorted(seen) == [(100 * label, 10 * k) for label in (0, 1) for k in range(6)]
-    again = load("flat", data_dir=photos, cache_dir=tmp_path / "other")
+    again = load_images("flat", data_dir=photos, cache_dir=tmp_path / "other")
     assert torch.equal(again.split("test").images, test.images)
     for path in sorted((flat / "dog").iterdir())[1:]:
         path.unlink()
     with pytest.raises(InputError, match=r"\b7 images\b.*train/.*test/"):
-        load("flat", data_dir=photos, cache_dir=tmp_path / "cache")
+        load_images("flat", data_dir=photos, cache_dir=tmp_path / "cache")
 
 
 def test_a_single_small_image_is_named(photos: Path, tmp_path: Path) -> None:
@@ -412,15 +412,15 @@ def test_a_single_small_image_is_named(photos: Path, tmp_path: Path) -> None:
     Image.new("RGB", (9, 30)).save(small)
     for _ in range(2):  # decoded, and from the cache
         with pytest.warns(UserWarning, match=f"{small} .* 9 pixels"):
-            image_set = load("pets", data_dir=photos, cache_dir=tmp_path)
+            image_set = load_images("pets", data_dir=photos, cache_dir=tmp_path)
         assert image_set.size == (9, 9)
     Image.new("RGB", (3, 30)).save(small)
     with pytest.raises(InputError, match=f"{small} .* 3 pixels"):
-        load("pets", data_dir=photos, cache_dir=tmp_path)
+        load_images("pets", data_dir=photos, cache_dir=tmp_path)
     Image.new("RGB", (14, 30)).save(small)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        load("pets", data_dir=photos, cache_dir=tmp_path)
+        load_images("pets", data_dir=photos, cache_dir=tmp_path)
 
 
 def test_addresses_and_checksums_are_those_of_torchvision() -> None:

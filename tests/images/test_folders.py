@@ -16,7 +16,7 @@ from torch import Tensor
 from torchvision.datasets import ImageFolder
 
 from gcl_hard.errors import InputError
-from gcl_hard.images import decoding, has_dataset, load
+from gcl_hard.images import decoding, has_dataset, load_images
 from gcl_hard.images.datasets import ImageSet
 from gcl_hard.images.files import paths
 from tests.said import says
@@ -38,7 +38,7 @@ def image_folder(tmp_path: Path, *folders: str, n: int = 2) -> Path:
 
 
 def read(path: Path) -> ImageSet:
-    return load(path.name, data_dir=path.parent, cache_dir=path.parent / "cache")
+    return load_images(path.name, data_dir=path.parent, cache_dir=path.parent / "cache")
 
 
 def shades(images: Tensor) -> list[int]:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.registry import canonical
-from gcl_hard.images import Split, load
+from gcl_hard.images import Split, load_images
 from gcl_hard.images.parts import ImageData, image_data, image_facts, mislabelled
 from gcl_hard.images.settings import ImageConfig
 
@@ -119,7 +119,7 @@ def test_wrong_classes_are_drawn_alike() -> None:
 
 @pytest.mark.parametrize("n", [100, 200, 1_400])
 def test_a_subset_keeps_the_shares_of_the_classes(n: int) -> None:
-    whole = load("digits").split("train")
+    whole = load_images("digits").split("train")
     images = image_data(ImageConfig(subset=n), None, CPU)
     assert len(images.probe) == n
     expected = whole.labels.bincount() * n / len(whole)

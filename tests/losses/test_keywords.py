@@ -118,9 +118,9 @@ def test_a_loss_takes_a_sampler_and_a_method_is_named_as_here() -> None:
 
 USES = """
 import gcl_hard
-from gcl_hard.graphs import GIN, InfoGraph, TwoView, load
+from gcl_hard.graphs import GIN, InfoGraph, TwoView, load_graphs
 
-mutag = load("MUTAG")
+mutag = load_graphs("MUTAG")
 InfoGraph(GIN(7), method="hscl", beta=2.0, hardness_scale="rank", seed=1)
 TwoView(GIN(7), method="hucl", temperature=0.2)
 gcl_hard.fit(InfoGraph(GIN(7)), mutag, epochs=2, lr=0.1)

@@ -17,7 +17,7 @@ from torch_geometric.io.npz import parse_npz
 
 from gcl_hard import InputError
 from gcl_hard.images import has_dataset as has_images
-from gcl_hard.images import load as load_images
+from gcl_hard.images import load_images
 from gcl_hard.nodes import KNOWN, NodeSet, canonical_name, load_nodes
 from gcl_hard.nodes import has_dataset as has_nodes
 from gcl_hard.nodes.files import paths

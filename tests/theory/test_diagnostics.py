@@ -28,7 +28,7 @@ from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.store import Store
 from gcl_hard.functional.hardening import Hardening, Uniform
 from gcl_hard.functional.negatives import all_finite
-from gcl_hard.graphs import load, protocols
+from gcl_hard.graphs import load_graphs, protocols
 from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.graphs.snapshots import graph_sampler
 from gcl_hard.images import Split
@@ -342,7 +342,7 @@ def test_snapshots_are_of_the_first_encoder_as_it_is_after_the_epoch(
         config = run.config
         assert isinstance(config, GraphConfig)
         kind = config.features if config.features != "auto" else "labels"
-        graphs, held_out = load("MUTAG", download=False, features=kind), None
+        graphs, held_out = load_graphs("MUTAG", download=False, features=kind), None
         if config.protocol == "inductive":
             fold = outer_folds(graphs.y.numpy(), seed=run.seed, n_folds=config.folds)[0]
             graphs = graphs.standardised_on(torch.from_numpy(fold.train))
@@ -352,7 +352,7 @@ def test_snapshots_are_of_the_first_encoder_as_it_is_after_the_epoch(
         for taken, epoch in zip(result.diagnostics, (3, 5), strict=True):
             short = replace(config, epochs=epoch)
             first, *_ = encoders(
-                run._replace(config=short), load("MUTAG", download=False, features=kind),
+                run._replace(config=short), load_graphs("MUTAG", download=False, features=kind),
                 tmp_path, ensemble_size=1,
             )  # fmt: skip
             model = protocols.build(short, graphs.n_features, run.seed)

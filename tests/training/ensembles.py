@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from gcl_hard.functional.schedules import Linear
-from gcl_hard.graphs import GIN, GraphClassifier, GraphSet, InfoGraph, load
+from gcl_hard.graphs import GIN, GraphClassifier, GraphSet, InfoGraph, load_graphs
 from gcl_hard.graphs.models import GraphModel
 from gcl_hard.graphs.order import epoch_batches
 
@@ -33,7 +33,7 @@ STEPS = 12
 
 @pytest.fixture(scope="module")
 def mutag() -> GraphSet:
-    return load("MUTAG", download=False)
+    return load_graphs("MUTAG", download=False)
 
 
 def model(graphs: GraphSet, index: int, dtype: torch.dtype, **shape: Any) -> GraphModel:

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from gcl_hard.graphs import GIN, Ensemble, GraphSet, InfoGraph, load
+from gcl_hard.graphs import GIN, Ensemble, GraphSet, InfoGraph, load_graphs
 from gcl_hard.graphs.models import GraphModel
 from gcl_hard.training.ensemble import Snapshots, train_ensemble
 from gcl_hard.training.loop import Optimisation, train
@@ -36,7 +36,7 @@ Bits = dict[str, Tensor]
 @pytest.fixture(scope="module")
 def mutag() -> GraphSet:
     """In double precision, where rounding stays below 1e-9."""
-    return in_dtype(load("MUTAG", download=False), torch.float64)
+    return in_dtype(load_graphs("MUTAG", download=False), torch.float64)
 
 
 class MyEncoder(nn.Module):

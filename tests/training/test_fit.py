@@ -10,7 +10,7 @@ from torch_geometric.loader import DataLoader
 
 from gcl_hard import fit
 from gcl_hard.errors import InputError
-from gcl_hard.graphs import GIN, GraphSet, InfoGraph, epoch_batches, load
+from gcl_hard.graphs import GIN, GraphSet, InfoGraph, epoch_batches, load_graphs
 from gcl_hard.training.loop import Optimisation, train
 from tests.training.ensembles import in_dtype
 
@@ -18,7 +18,7 @@ from tests.training.ensembles import in_dtype
 @pytest.fixture
 def mutag() -> GraphSet:
     # In double precision: Adam divides a gradient by its size, so that rounding grows by steps.
-    return in_dtype(load("MUTAG", download=False)[:60], torch.float64)
+    return in_dtype(load_graphs("MUTAG", download=False)[:60], torch.float64)
 
 
 def model(seed: int = 0) -> InfoGraph:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from gcl_hard import contrastive_loss
 from gcl_hard.errors import InputError
-from gcl_hard.graphs import GIN, Ensemble, GraphSet, InfoGraph, TwoView, load
+from gcl_hard.graphs import GIN, Ensemble, GraphSet, InfoGraph, TwoView, load_graphs
 from gcl_hard.training.checkpoint import Checkpoint
 from gcl_hard.training.ensemble import train_ensemble
 from gcl_hard.training.loop import Optimisation, train
@@ -99,7 +99,7 @@ def test_a_resumed_run_keeps_what_trained(tmp_path: Path) -> None:
 
 def skewed() -> GraphSet:
     """Ten graphs of a class and two of another, in small batches."""
-    mutag = load("MUTAG", download=False)
+    mutag = load_graphs("MUTAG", download=False)
     y = mutag.y.tolist()
     ids = [i for i, c in enumerate(y) if c == 1][:10] + [i for i, c in enumerate(y) if c == 0][:2]
     return mutag.take(torch.tensor(ids))

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from gcl_hard import InputError, fit
-from gcl_hard.graphs import GIN, GraphClassifier, GraphSet, InfoGraph, TwoView, load
+from gcl_hard.graphs import GIN, GraphClassifier, GraphSet, InfoGraph, TwoView, load_graphs
 from gcl_hard.graphs.order import epoch_batches
 from gcl_hard.graphs.training import Encoder, ensemble_of, train_encoders
 from gcl_hard.images import ImageClassifier, ImageContrast, ViewPair
@@ -50,7 +50,7 @@ class Pixels(nn.Module):
 
 @pytest.fixture(scope="module")
 def mutag() -> GraphSet:
-    graphs = load("MUTAG", download=False)
+    graphs = load_graphs("MUTAG", download=False)
     return replace(graphs[:90], edge_attr=None)
 
 
@@ -116,12 +116,12 @@ def test_parts_train_the_weights_of_whole_batches(kind: str, mutag: GraphSet) ->
 
 def test_a_batch_is_split_into_the_graphs_that_it_has(mutag: GraphSet) -> None:
     ids = [5, 0, 33, 2, 7, 8, 40]
-    whole = load("MUTAG", download=False).batch(ids)
+    whole = load_graphs("MUTAG", download=False).batch(ids)
     for n, sizes in ((1, [7]), (3, [2, 2, 3]), (99, [1] * 7)):
         parts = whole.split(n)
         assert [part.n_graphs for part in parts] == sizes
         for part, graph_ids in zip(parts, torch.tensor(ids).split(sizes), strict=True):
-            alone = load("MUTAG", download=False).batch(graph_ids)
+            alone = load_graphs("MUTAG", download=False).batch(graph_ids)
             for name in ("x", "edge_index", "batch", "y", "edge_attr"):
                 torch.testing.assert_close(getattr(part, name), getattr(alone, name))
 
@@ -159,7 +159,7 @@ def test_parts_are_encoded_in_the_precision_of_training(
 
 @pytest.mark.parametrize("make", [small, two_view])
 def test_encoders_in_parts_are_trained_one_by_one(make: Any) -> None:
-    graphs = load("MUTAG", download=False)
+    graphs = load_graphs("MUTAG", download=False)
     config = make("hscl", parts=3, epochs=2)
     assert config.group_key is None
     assert config.optimisation().parts == 3

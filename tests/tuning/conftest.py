@@ -8,7 +8,7 @@ import optuna
 import pytest
 import torch
 
-from gcl_hard.graphs import GraphSet, load
+from gcl_hard.graphs import GraphSet, load_graphs
 from gcl_hard.tuning import objective
 from tests.tuning import postgres
 
@@ -27,7 +27,7 @@ def _as_before() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def mutag() -> GraphSet:
-    return load("MUTAG", download=False)
+    return load_graphs("MUTAG", download=False)
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from optuna.study import MaxTrialsCallback
 from gcl_hard import tune
 from gcl_hard.commands.study import study
 from gcl_hard.errors import InputError
-from gcl_hard.graphs import GraphSet, embed_graphs, load
+from gcl_hard.graphs import GraphSet, embed_graphs, load_graphs
 from gcl_hard.graphs.presets import recipe
 from gcl_hard.images import training as image_training
 from gcl_hard.tuning import Space
@@ -26,7 +26,7 @@ from tests.said import says
 
 @pytest.fixture
 def mutag() -> GraphSet:
-    return load("MUTAG", download=False)
+    return load_graphs("MUTAG", download=False)
 
 
 # Spaces

@@ -23,7 +23,7 @@ from gcl_hard.commands.study import study
 from gcl_hard.errors import GclHardError, InputError
 from gcl_hard.experiments.engine import TRIES
 from gcl_hard.experiments.trials import Candidate
-from gcl_hard.graphs import load
+from gcl_hard.graphs import load_graphs
 from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.tuning import SearchResult, search
 from gcl_hard.tuning.result import AllFailed
@@ -169,7 +169,7 @@ def test_a_task_holds_neither_the_data_nor_the_place_of_its_study(
     searched(2, study_name="of-the-driver")
     assert len(scorer.tasks) == 2
     for task in scorer.tasks:
-        assert len(task) < load("MUTAG").x.nbytes
+        assert len(task) < load_graphs("MUTAG").x.nbytes
         assert b"a.journal" not in task
         assert b"of-the-driver" not in task
 
