@@ -1,7 +1,7 @@
-"""Contrastive learning with hard negatives: on graphs first, on images with the same parts.
+"""Contrastive learning with hard negatives, on graphs first, with the same parts on other data.
 
 A negative distribution is an admission rule times a hardening function; a loss is an objective
-taken under that distribution; graphs and images only differ in how they make embeddings.
+taken under that distribution; kinds of data only differ in how they make embeddings.
 
 Names are imported when they are used: losses and samplers need torch and nothing heavier; the
 backends are ``gcl_hard.graphs``, ``nodes``, ``links``, ``molecules``, ``images``, ``vectors`` and

@@ -1,3 +1,3 @@
 """The version of this package, also where it is used without being installed."""
 
-__version__ = "0.3.0.dev0"
+__version__ = "1.0.0"

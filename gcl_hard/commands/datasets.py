@@ -199,7 +199,7 @@ def domain_of(stated: Mapping[str, Any]) -> Domain:
 
 
 def check_said(stated: Mapping[str, Any]) -> None:
-    """Refuse a table whose name is misspelt, or of which neither its columns nor the command say
+    """Refuse a table that is not there, or of which neither its columns nor the command say
     what it holds.
     """
     for name in [] if "domain" in stated else _names(stated):
@@ -207,10 +207,9 @@ def check_said(stated: Mapping[str, Any]) -> None:
         if is_table(name) and not path.exists():
             near = nearest(path.name, [p.name for p in path.parent.glob("*") if is_table(p.name)])
             folder = stated.get("data_dir")
-            if near and ("/" in name or not any(_answers("own_file", name, folder).values())):
-                raise InputError(
-                    f"dataset {name!r}: there is no such file; did you mean {' or '.join(near)}?"
-                )
+            if "/" in name or not any(_answers("own_file", name, folder).values()):
+                meant = f"; did you mean {' or '.join(near)}?" if near else ""
+                raise InputError(f"dataset {name!r}: there is no such file{meant}")
         header = _header(name, stated.get("data_dir"))
         if header and not any(_answers("has_columns", header).values()):
             flags = " or ".join(f"--{mark} ({domain})" for mark, domain in naming("marks").items())

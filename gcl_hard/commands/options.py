@@ -31,7 +31,7 @@ class BenchOptions(ExecutionOptions):
         recipe: defaults: paper, or best (ours).
         metric: scores shown, such as accuracy,balanced_accuracy,f1_macro; tests and --select use
             the first.
-        select: choose β, thresholds, lr, epochs inside training data, if several are given.
+        select: choose β, temperature, lr, epochs, … inside training data, if several are given.
         select_epochs: choose by one run of so many epochs of each candidate; run what is chosen.
         select_subset: as --select-epochs, on so many training images.
         select_splits: as --select-epochs, on the first so many of common splits.
