@@ -180,7 +180,7 @@ def test_a_hardening_may_be_set_as_it_is_given() -> None:
 
 
 def test_activation_checkpointing_repeats_the_augmentations() -> None:
-    batch = load_graphs("MUTAG", download=False).batch(range(8))
+    batch = load_graphs("MUTAG").batch(range(8))
     results = []
     for recomputes in (False, True):
         torch.manual_seed(0)

@@ -89,7 +89,7 @@ def test_image_encoders_pass(name: str, check: str) -> None:
 
 @pytest.mark.parametrize("check", checks(GraphSetChecks))
 def test_mutag_passes(check: str) -> None:
-    getattr(user_suite(GraphSetChecks, lambda: load_graphs("MUTAG", download=False)), check)()
+    getattr(user_suite(GraphSetChecks, lambda: load_graphs("MUTAG")), check)()
 
 
 # Broken parts
@@ -256,7 +256,7 @@ def test_a_broken_image_encoder_fails(check: str, fault: str) -> None:
 
 def changed(**values: Tensor) -> Callable[[], GraphSet]:
     def make() -> GraphSet:
-        graphs = load_graphs("MUTAG", download=False)
+        graphs = load_graphs("MUTAG")
         for name, value in values.items():
             object.__setattr__(graphs, name, value)
         return graphs
@@ -265,7 +265,7 @@ def changed(**values: Tensor) -> Callable[[], GraphSet]:
 
 
 def across() -> Tensor:
-    edges = load_graphs("MUTAG", download=False).edge_index.clone()
+    edges = load_graphs("MUTAG").edge_index.clone()
     edges[1, 0] = 40  # a node of another graph
     return edges
 
@@ -274,7 +274,7 @@ def drawn() -> GraphSet:
     return changed(x=torch.rand(MUTAG.x.shape))()
 
 
-MUTAG = load_graphs("MUTAG", download=False)
+MUTAG = load_graphs("MUTAG")
 
 
 @pytest.mark.parametrize(

@@ -155,7 +155,7 @@ def test_what_it_saves_is_a_cell_that_scores_the_same_outside(command: Command) 
     result = command.result
     stored = result["studies"][0]["config"]
     cell = GraphConfig(**stored)
-    graphs = load_graphs("MUTAG", download=False)
+    graphs = load_graphs("MUTAG")
     ids, labels = torch.arange(188).numpy(), graphs.y.numpy()
     fold = inner_holdout(ids, labels, seed=1, fraction=0.3)
     outer = GraphOuter(graphs, fold)

@@ -11,7 +11,7 @@ from gcl_hard.graphs.data import GraphBatch, GraphSet
 
 @pytest.fixture(scope="module")
 def mutag() -> GraphSet:
-    return load_graphs("MUTAG", download=False)
+    return load_graphs("MUTAG")
 
 
 def model_of(method: str, mutag: GraphSet) -> InfoGraph:

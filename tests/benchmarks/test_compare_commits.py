@@ -208,14 +208,9 @@ def test_documented_commands_parse_in_a_process_of_their_own(shown: ModuleType) 
     assert {p.relative_to(ROOT).as_posix() for p in ROOT.glob("configs/**/*.yaml")} <= pages
     typed = [(command.entry, command.arguments) for command in commands]
     parsed = shown.configurations(ROOT, [*typed, ("bench", ["--protocl", "inductive"])])
-    refused = {
-        " ".join(command.arguments): configuration["error"]
-        for command, configuration in zip(commands, parsed, strict=False)
-        if "error" in configuration
-    }
-    # What stands for the reader's own module and file.
-    assert [command for command in refused if not command.startswith("--domain vectors")] == [
-        "--config NAME-best.yaml",
-    ]
+    refused = [each["error"] for each in parsed[:-1] if "error" in each]
+    # What stands for the reader's own module and files.
+    absent = {"texts.jsonl", "measured", "NAME-best.yaml"}
+    assert {next((name for name in absent if name in why), why) for why in refused} == absent
     assert "--protocl" in parsed[-1]["error"]
     assert parsed[0] == json.loads(json.dumps(parsed[0]))

@@ -25,7 +25,7 @@ def cases(bare_names: None) -> ModuleType:
 
 @pytest.fixture(scope="module")
 def mutag() -> GraphSet:
-    return load_graphs("MUTAG", download=False)
+    return load_graphs("MUTAG")
 
 
 def ticking(*times: float) -> Callable[[], float]:

@@ -70,7 +70,7 @@ def test_graphs_are_embedded_as_in_the_run_that_saved_the_encoder() -> None:
         np.testing.assert_allclose(saved["embeddings"], arrays["embeddings"][0], atol=1e-6)
         np.testing.assert_array_equal(saved["ids"], arrays["ids"])
         np.testing.assert_array_equal(saved["ids"], np.arange(188))
-    again = gcl_hard.embed(encoder, load_graphs("MUTAG", download=False))
+    again = gcl_hard.embed(encoder, load_graphs("MUTAG"))
     np.testing.assert_allclose(again.values, arrays["embeddings"][0], atol=1e-6)
 
 
@@ -80,7 +80,7 @@ def test_nodes_of_graphs_add_up_to_them_layer_by_layer() -> None:
     sums = np.zeros_like(arrays["embeddings"][0])
     np.add.at(sums, embeddings.ids, embeddings.values)  # the readout is a sum
     np.testing.assert_allclose(sums, arrays["embeddings"][0], rtol=1e-4, atol=1e-4)
-    mutag = load_graphs("MUTAG", download=False)
+    mutag = load_graphs("MUTAG")
     assert [*zip(embeddings.ids[-3:], embeddings.columns["node"][-3:], strict=True)] == [
         (187, mutag[187].num_nodes - k) for k in (3, 2, 1)
     ]
@@ -146,7 +146,7 @@ def test_graphs_are_called_by_their_names() -> None:
 
 
 def test_an_encoder_by_itself_embeds_what_it_is_given() -> None:
-    mutag = load_graphs("MUTAG", download=False)
+    mutag = load_graphs("MUTAG")
     model = InfoGraph(GIN(7))
     embeddings = gcl_hard.embed(model.encoder, mutag)
     np.testing.assert_allclose(embeddings.values, model.embed(mutag), atol=1e-6)
@@ -408,7 +408,7 @@ def test_mistakes_are_one_message(
 
 
 def test_a_stopped_embedding_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    mutag = load_graphs("MUTAG", download=False)
+    mutag = load_graphs("MUTAG")
     encoder = GIN(7, dim=4, layers=2)
     whole = gcl_hard.embed(encoder, mutag, batch_size=20)
     computed: list[int] = []
@@ -461,7 +461,7 @@ def test_another_fold_level_or_id_is_another_file(capsys: pytest.CaptureFixture[
     for other in (["--fold=1"], ["--fold=0", "--level=nodes"]):
         assert embed(encoder, "MUTAG", *other, "-o", "z.csv") == 2
         assert says(capsys.readouterr().err, "z.csv", "--force")
-    mutag = load_graphs("MUTAG", download=False)
+    mutag = load_graphs("MUTAG")
     named = GraphSet.from_graphs([*mutag], ids=[f"m{k}" for k in range(188)])
     first = gcl_hard.embed(encoder, mutag, fold=0)
     second = gcl_hard.embed(encoder, named, fold=0)
@@ -505,7 +505,7 @@ def test_ids_without_an_order_or_of_several_types_are_refused(ids: Any) -> None:
 
 
 def test_an_encoder_is_told_apart_by_its_settings_too_and_left_as_it_was() -> None:
-    mutag = load_graphs("MUTAG", download=False)
+    mutag = load_graphs("MUTAG")
     first, second = GIN(7, dim=4), GIN(7, dim=4, readout="mean")
     second.load_state_dict(first.state_dict())
     first.train()

@@ -89,7 +89,7 @@ class OneLayer(GIN):
 
 @pytest.fixture
 def mutag() -> GraphSet:
-    return load_graphs("MUTAG", download=False)
+    return load_graphs("MUTAG")
 
 
 @pytest.fixture
@@ -548,7 +548,7 @@ def test_nothing_in_a_file_of_weights_is_executed(load_file: Any, tmp_path: Path
 
 
 def test_encoders_stand_side_by_side_each_with_its_own_settings(tmp_path: Path) -> None:
-    mutag = load_graphs("MUTAG", download=False)
+    mutag = load_graphs("MUTAG")
     options: dict[str, Any] = {
         "seeds": 1, "folds": 2, "epochs": 1, "c_grid": (1.0,), "progress": False, "threads": 1,
     }  # fmt: skip
@@ -580,7 +580,7 @@ def test_encoders_stand_side_by_side_each_with_its_own_settings(tmp_path: Path) 
 
 
 def test_several_encoders_are_each_compared_with_their_own_control(tmp_path: Path) -> None:
-    mutag = load_graphs("MUTAG", download=False)
+    mutag = load_graphs("MUTAG")
     options: dict[str, Any] = {
         "seeds": 2, "folds": 3, "epochs": 1, "c_grid": (1.0,), "progress": False, "threads": 1,
     }  # fmt: skip
@@ -659,7 +659,7 @@ def test_a_result_is_drawn_into_a_file(tmp_path: Path) -> None:
         "seeds": 2, "folds": 2, "epochs": 1, "c_grid": (1.0,), "progress": False, "threads": 1,
         "baselines": [], "output": tmp_path,
     }  # fmt: skip
-    mutag = load_graphs("MUTAG", download=False)
+    mutag = load_graphs("MUTAG")
     evaluation = gcl_hard.evaluate(OneLayer, mutag, "ucl", **options)
     for suffix, head in ((".pdf", b"%PDF"), (".svg", b"<?xml"), (".png", b"\x89PNG")):
         first, second = tmp_path / f"a{suffix}", tmp_path / f"b{suffix}"

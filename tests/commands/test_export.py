@@ -164,7 +164,7 @@ def test_a_run_is_exported_with_encodings_edge_labels_and_a_virtual_node(
     file = trained("--encodings=degree,cycles", "--edge-labels", "true", "--virtual-node", "true")
     assert export(file, "-o", "gin.onnx") == 0
     assert says(capsys.readouterr().out, "gin.onnx", "x, edge_index, ptr, edge_attr")
-    mutag = encoded(load_graphs("MUTAG", download=False), ["degree", "cycles"])
+    mutag = encoded(load_graphs("MUTAG"), ["degree", "cycles"])
     sets = [mutag[[3]], mutag[5:7], mutag[20:37]]
     check_graphs("gin.onnx", gcl_hard.load_encoder(file), sets, edges=True)
 
@@ -264,7 +264,7 @@ def test_a_file_of_an_own_encoder_is_exported_with_its_code(
     assert says(capsys.readouterr().err, "own_exported:Encoder")
     assert export(file, "--encoder", "own_exported:Encoder", "-o", "own.pt2") == 0
     encoder = gcl_hard.load_encoder(file, trust=True)
-    mutag = load_graphs("MUTAG", download=False)
+    mutag = load_graphs("MUTAG")
     check_graphs("own.pt2", encoder, [mutag[:1], mutag[4:21]], edges=True)
 
 
@@ -447,9 +447,7 @@ def test_weights_come_back_bit_for_bit_with_the_settings_of_their_encoder() -> N
     with safetensors.safe_open("e.safetensors", "pt") as stored:
         facts = stored.metadata()
     assert facts["model"] == gcl_hard.embed(file, "MUTAG", fold=1).model
-    assert json.loads(facts["settings"])["columns"] == [
-        *load_graphs("MUTAG", download=False).columns
-    ]
+    assert json.loads(facts["settings"])["columns"] == [*load_graphs("MUTAG").columns]
 
 
 def test_weights_of_molecules_and_of_images_come_back() -> None:

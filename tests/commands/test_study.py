@@ -139,7 +139,7 @@ def test_its_settings_need_an_encoder(tmp_path: Path) -> None:
 
 
 def test_ones_own_graphs_are_searched(tmp_path: Path) -> None:
-    mutag = load_graphs("MUTAG", download=False)
+    mutag = load_graphs("MUTAG")
     few = mutag.take(torch.arange(0, 188, 2))
     mine = GraphSet("mine", **{k: v for k, v in vars(few).items() if k not in ("name", "_sizes")})
     result = searched(tmp_path, mine, "ucl", storage=None)
@@ -166,7 +166,7 @@ def test_a_set_of_any_domain_is_searched_as_by_its_name(kind: str, tmp_path: Pat
 
 
 def test_graphs_without_classes_cannot_be_scored(tmp_path: Path) -> None:
-    few = [*load_graphs("MUTAG", download=False)[:30]]
+    few = [*load_graphs("MUTAG")[:30]]
     for graph in few:
         graph.y = None
     for protocol in ("inductive", "transductive"):
@@ -276,7 +276,7 @@ def test_a_class_too_small_for_the_svm_is_refused_before_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It chooses C in 5 folds of an inner training part, 56 % of a class."""
-    mutag = load_graphs("MUTAG", download=False)
+    mutag = load_graphs("MUTAG")
     order = mutag.y.argsort()  # 63 of class 0
     graphs = mutag.take(torch.cat([order[:7], order[63:103]]))
 

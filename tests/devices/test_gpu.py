@@ -85,7 +85,7 @@ def test_a_compiled_loss_is_the_loss() -> None:
 
 @pytest.mark.parametrize("kind", [InfoGraph, TwoView])
 def test_an_ensemble_trains_as_on_the_cpu(kind: type[InfoGraph] | type[TwoView]) -> None:
-    mutag = load_graphs("MUTAG", download=False)
+    mutag = load_graphs("MUTAG")
     losses = []
     for device in ("cpu", GPU):
         torch.manual_seed(0)

@@ -11,17 +11,10 @@ import torch
 from torch import Tensor
 
 from gcl_hard import ContrastiveLoss, NegativeSampler, contrastive_loss
-from gcl_hard.graphs import (
-    GIN,
-    Ensemble,
-    GraphClassifier,
-    GraphSet,
-    InfoGraph,
-    TwoView,
-    load_graphs,
-)
+from gcl_hard.graphs import GIN, Ensemble, GraphClassifier, GraphSet, InfoGraph, TwoView
 from gcl_hard.graphs.copies import on_device
 from gcl_hard.graphs.models import GraphModel
+from gcl_hard.graphs.tudataset import load_graphs
 from gcl_hard.graphs.view_losses import ViewLosses
 from gcl_hard.training.ensemble import train_ensemble
 from gcl_hard.training.loop import Optimisation
@@ -37,7 +30,7 @@ METHODS: list[dict[str, Any]] = [
 
 @pytest.fixture(scope="module")
 def mutag() -> GraphSet:
-    return load_graphs("MUTAG", download=False)
+    return load_graphs("MUTAG")
 
 
 def info(graphs: GraphSet, **settings: Any) -> GraphModel:

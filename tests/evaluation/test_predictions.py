@@ -37,7 +37,7 @@ SETTINGS = {"C_grid": (0.01, 1.0, 100.0)} | FOLDS
 
 
 def mutag():
-    graphs = load_graphs("MUTAG", download=False)
+    graphs = load_graphs("MUTAG")
     return np.hstack([graph_size(graphs), label_histogram(graphs)]), graphs.y.numpy()
 
 

@@ -32,7 +32,7 @@ from gcl_hard.graphs.experiment import GraphExperiment
 @pytest.fixture(scope="session")
 def mutag() -> GraphSet:
     """MUTAG, from the package."""
-    return load_graphs("MUTAG", download=False)
+    return load_graphs("MUTAG")
 
 
 def context(output: Path, *, data_dir: Path | None = None, **options: Any) -> RunContext:

@@ -22,7 +22,7 @@ PROBES: tuple[dict[str, Any], ...] = (
 
 @pytest.fixture(scope="module")
 def mutag() -> GraphSet:
-    return load_graphs("MUTAG", download=False)
+    return load_graphs("MUTAG")
 
 
 @pytest.fixture

@@ -80,7 +80,7 @@ def test_facts_are_those_of_mutag(mirror: Path) -> None:
 
 def test_every_part_of_the_graphs_changes_the_digest() -> None:
     """One node's feature, one edge's end, one graph's label, where one graph ends."""
-    graphs = load_graphs("MUTAG", download=False)
+    graphs = load_graphs("MUTAG")
     x, edges, y, ptr = (t.clone() for t in (graphs.x, graphs.edge_index, graphs.y, graphs.node_ptr))
     x[-1, 0] += 1
     edges[1, -1] -= 1
@@ -94,7 +94,7 @@ def test_every_part_of_the_graphs_changes_the_digest() -> None:
     ]
     digests = [GraphExperiment().facts(g)["digest"] for g in (graphs, *changed)]
     assert len(set(digests)) == 5
-    mutag = load_graphs("MUTAG", download=False)
+    mutag = load_graphs("MUTAG")
     assert GraphExperiment().facts(mutag)["digest"] == digests[0]
 
 

@@ -85,7 +85,7 @@ class Kept:
 
 
 def test_python_takes_a_logger() -> None:
-    logger, mutag = Kept(), load_graphs("MUTAG", download=False)
+    logger, mutag = Kept(), load_graphs("MUTAG")
     results = gcl_hard.evaluate(
         lambda n: GIN(n, dim=4, layers=1), mutag, "ucl", seeds=1, folds=2, epochs=2, c_grid=(1.0,),
         baselines=[], output="out", progress=False, logger=logger, threads=1,
@@ -113,8 +113,7 @@ class Ended(Kept):
 
 def evaluated(logger: Any, method: str = "ucl", **settings: Any) -> Any:
     return gcl_hard.evaluate(
-        "gin", load_graphs("MUTAG", download=False), method,
-        seeds=1, folds=2, epochs=2, layers=1, dim=4,
+        "gin", load_graphs("MUTAG"), method, seeds=1, folds=2, epochs=2, layers=1, dim=4,
         c_grid=(1.0,), baselines=[], output="out", progress=False, logger=logger, threads=1,
         **settings,
     )  # fmt: skip
@@ -167,7 +166,7 @@ def test_a_logger_that_fails_costs_no_run(tmp_path: Path) -> None:
         def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
             raise RuntimeError("full")
 
-    mutag = load_graphs("MUTAG", download=False)
+    mutag = load_graphs("MUTAG")
     with pytest.warns(UserWarning, match="Broken.*full"):
         results = gcl_hard.evaluate(
             "gin", mutag, "ucl", seeds=1, folds=2, epochs=2, layers=1, dim=4, c_grid=(1.0,),

@@ -191,8 +191,7 @@ def test_report_only_runs_nothing_and_needs_no_data(
     ran = Ran(tmp_path, runs("ucl", "hscl", seeds=2), report_only=True)
     assert (ran.results, ran.failures, started) == (first, [], [])
     assert says(ran.shown, 2, 4, "finished")
-    nothing = Ran(tmp_path / "none", runs(), report_only=True)
-    assert nothing.results == {}
+    assert Ran(tmp_path / "none", runs(), report_only=True).results == {}
     assert not (tmp_path / "none").exists()
 
 

@@ -272,7 +272,7 @@ def test_walks_keep_connected_parts_no_larger_than_asked(batch: GraphBatch, p: f
 def test_walks_reach_the_share_on_complete_graphs_and_nearly_on_molecules() -> None:
     complete = batch_of([nx.complete_graph(10)] * 20)
     assert per_graph(random_walk_subgraph(complete, 0.2, generator=seeded())) == [8] * 20
-    molecules = load_graphs("MUTAG", download=False).all()
+    molecules = load_graphs("MUTAG").all()
     view = random_walk_subgraph(molecules, 0.2, generator=seeded())
     assert 0.7 < len(view.x) / len(molecules.x) <= 0.8 + 1e-2
 
@@ -289,7 +289,7 @@ def test_shares_out_of_range_are_refused(name: str, p: float) -> None:
 
 
 def test_a_transform_of_pyg_gets_all_graphs_and_draws_by_the_generator() -> None:
-    batch = load_graphs("MUTAG", download=False).batch([3, 0, 5])
+    batch = load_graphs("MUTAG").batch([3, 0, 5])
     before = torch.get_rng_state(), random.getstate()
 
     def drawn(seed: int) -> Tensor:
@@ -312,7 +312,7 @@ class NormalNoise(BaseTransform):
 
 
 def test_a_transform_in_place_leaves_the_other_view_as_it_was() -> None:
-    batch = load_graphs("MUTAG", download=False).batch([3, 0, 5])
+    batch = load_graphs("MUTAG").batch([3, 0, 5])
     before = batch.x.clone()
 
     def masked(data: Data) -> Data:
@@ -328,7 +328,7 @@ def test_a_transform_in_place_leaves_the_other_view_as_it_was() -> None:
 
 
 def test_nodes_and_edges_may_go_but_no_graph_may() -> None:
-    batch = load_graphs("MUTAG", download=False).batch([3, 0, 5])
+    batch = load_graphs("MUTAG").batch([3, 0, 5])
 
     def halved(data: Data) -> Data:
         return data.subgraph(torch.arange(len(data.x)) % 2 == 0)

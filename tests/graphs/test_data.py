@@ -85,7 +85,7 @@ def test_batch_equals_pyg_reader_and_collation(name: str, tmp_path: Path) -> Non
 
 def test_from_graphs_of_pyg_data_equals_load(tmp_path: Path) -> None:
     graphs = pyg_graphs("MUTAG", tmp_path)
-    ours, theirs = load_graphs("MUTAG", download=False), GraphSet.from_graphs(graphs, name="mine")
+    ours, theirs = load_graphs("MUTAG"), GraphSet.from_graphs(graphs, name="mine")
     assert (theirs.name, theirs.features, theirs.n_classes) == ("mine", "attributes", 2)
     for field in ("x", "edge_index", "y", "node_ptr", "edge_ptr", "edge_attr"):
         assert torch.equal(getattr(theirs, field), getattr(ours, field)), field
@@ -134,11 +134,11 @@ def test_rows_and_columns_of_features_fit() -> None:
 )
 def test_what_selects_no_graphs_is_refused(index: Any) -> None:
     with pytest.raises((InputError, IndexError)):
-        load_graphs("MUTAG", download=False).batch(index)
+        load_graphs("MUTAG").batch(index)
 
 
 def test_to_moves_every_tensor() -> None:
-    moved = load_graphs("MUTAG", download=False).to("meta")
+    moved = load_graphs("MUTAG").to("meta")
     fields = ("x", "edge_index", "y", "node_ptr", "edge_ptr", "edge_attr")
     assert {getattr(moved, field).device.type for field in fields} == {"meta"}
 
@@ -160,7 +160,7 @@ def test_degree_scalars_of_a_fold_ignore_other_graphs() -> None:
     degrees = torch.tensor([1, 2, 1, 1, 1, 0, 0], dtype=torch.float64)
     expected = (degrees - degrees.mean()) / degrees.std(correction=0)
     torch.testing.assert_close(views[1][:, 0].double(), expected, rtol=1e-5, atol=1e-6)
-    onehot = load_graphs("MUTAG", download=False)
+    onehot = load_graphs("MUTAG")
     assert onehot.standardised_on(train) is onehot
 
 
@@ -170,7 +170,7 @@ def same(ours: GraphSet, theirs: GraphSet) -> bool:
 
 
 def test_a_set_has_a_length_and_gives_its_graphs_and_parts() -> None:
-    mutag = load_graphs("MUTAG", download=False)
+    mutag = load_graphs("MUTAG")
     assert len(mutag) == len([*mutag]) == 188
     for number, actual in ((0, mutag[0]), (187, mutag[-1]), (5, [*mutag][5])):
         expected = mutag.batch(torch.tensor([number]))
@@ -189,7 +189,7 @@ def test_a_set_has_a_length_and_gives_its_graphs_and_parts() -> None:
 
 
 def test_data_sets_batches_and_networkx_graphs_make_the_same_set() -> None:
-    mutag = load_graphs("MUTAG", download=False)[:6]
+    mutag = load_graphs("MUTAG")[:6]
     drawn = []
     for molecule in mutag:
         graph = nx.Graph(y=int(molecule.y))
@@ -281,7 +281,7 @@ def test_what_is_not_read_of_graphs_is_named() -> None:
 
 
 def test_a_list_of_sets_holds_their_graphs() -> None:
-    mutag = load_graphs("MUTAG", download=False)[:9]
+    mutag = load_graphs("MUTAG")[:9]
     for parts in ([mutag], [mutag[:4], mutag[4:]], [*mutag[:4], mutag[4:]]):
         assert same(GraphSet.from_graphs(parts), mutag)
     unlabelled = GraphSet.from_graphs([graph(y=None)] * 3)
@@ -293,7 +293,7 @@ def test_a_list_of_sets_holds_their_graphs() -> None:
 
 
 def test_a_subset_is_read_as_the_graphs_it_holds() -> None:
-    mutag = load_graphs("MUTAG", download=False)[:9]
+    mutag = load_graphs("MUTAG")[:9]
     drawn = random_split([*mutag], [5, 4], torch.Generator().manual_seed(0))[0]
     for subset, ids in (
         (Subset(mutag, [3, 1]), [3, 1]), (Subset(mutag, torch.tensor([3, 1])), [3, 1]),

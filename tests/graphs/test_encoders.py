@@ -21,7 +21,7 @@ IDS = [0, 1, 3, 2, 8]
 @pytest.fixture(scope="module")
 def batch() -> GraphBatch:
     """Some graphs of MUTAG in double precision."""
-    molecules = load_graphs("MUTAG", download=False).batch(torch.tensor(IDS))
+    molecules = load_graphs("MUTAG").batch(torch.tensor(IDS))
     assert molecules.edge_attr is not None
     return replace(
         molecules, x=molecules.x.double(), edge_attr=torch.rand_like(molecules.edge_attr).double()
@@ -217,7 +217,7 @@ def test_edge_features_that_nothing_takes_are_warned_of(batch: GraphBatch) -> No
     "options", [{"edge_dim": 4}, {"virtual_node": True}, {"readout": "both"}, {"jk": "last"}]
 )
 def test_local_global_models_with_options_train_one_by_one(options: dict[str, Any]) -> None:
-    mutag = load_graphs("MUTAG", download=False).take(torch.arange(20))
+    mutag = load_graphs("MUTAG").take(torch.arange(20))
     model = InfoGraph(GIN(7, dim=4, layers=2, **options))
     why = refusal(model)
     assert why is not None

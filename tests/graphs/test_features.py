@@ -37,9 +37,7 @@ def edges_of(graph: nx.Graph) -> torch.Tensor:
 def test_resolved_kind_and_columns(name: str, kind: str, resolved: str, n_features: int) -> None:
     if name != "MUTAG" and not TU.is_dir():
         pytest.skip(f"{TU} is not there")
-    graphs = load_graphs(
-        name, data_dir=TU if name != "MUTAG" else None, features=kind, download=False
-    )
+    graphs = load_graphs(name, data_dir=TU if name != "MUTAG" else None, features=kind)
     assert (graphs.features, graphs.n_features) == (resolved, n_features)
     assert graphs.x.dtype == torch.float32
     if resolved in {"labels", "degree-onehot"}:

@@ -17,7 +17,7 @@ MEMBERS, ROWS, WIDTH = 3, 6, 4
 
 @pytest.fixture(scope="module")
 def mutag() -> GraphSet:
-    return load_graphs("MUTAG", download=False)
+    return load_graphs("MUTAG")
 
 
 def random(*shape, seed=0, dtype=torch.float64):

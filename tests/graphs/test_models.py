@@ -16,15 +16,8 @@ from torch_geometric.nn import global_add_pool
 from torch_geometric.utils import to_networkx
 
 from gcl_hard import METHODS, ContrastiveLoss, Exponential, InputError, NegativeSampler, fit
-from gcl_hard.graphs import (
-    GIN,
-    GraphBatch,
-    GraphClassifier,
-    GraphSet,
-    InfoGraph,
-    TwoView,
-    load_graphs,
-)
+from gcl_hard.graphs import GIN, GraphBatch, GraphClassifier, GraphSet, InfoGraph, TwoView
+from gcl_hard.graphs.tudataset import load_graphs
 from tests.reference import loops
 from tests.said import says
 

@@ -43,7 +43,7 @@ def odd_ones() -> GraphSet:
 
 @pytest.fixture(scope="module")
 def mutag() -> GraphSet:
-    return load_graphs("MUTAG", download=False)
+    return load_graphs("MUTAG")
 
 
 def slowly(graphs, layers):

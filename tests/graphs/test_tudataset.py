@@ -140,12 +140,12 @@ def test_places_are_tried_in_order(
 
 
 def test_package_copy_comes_after_the_cache(cache: Path) -> None:
-    assert load_graphs("MUTAG", download=False).n_graphs == 188
+    assert load_graphs("MUTAG").n_graphs == 188
     (cache / "MUTAG").mkdir(parents=True)  # an empty folder is no copy
-    assert load_graphs("MUTAG", download=False).n_graphs == 188
+    assert load_graphs("MUTAG").n_graphs == 188
     (cache / "MUTAG.zip").write_bytes(b"")
     with pytest.raises(InputError, match=r"cache.tu.MUTAG\.zip .*\bdamaged\b.*\bcopy\b"):
-        load_graphs("MUTAG", download=False)
+        load_graphs("MUTAG")
 
 
 def test_offline_message_says_everything_once(

@@ -75,7 +75,7 @@ def slow_wl(graphs: GraphSet, rounds: int, *, assignment: bool) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def mutag() -> GraphSet:
-    return load_graphs("MUTAG", download=False)
+    return load_graphs("MUTAG")
 
 
 KINDS = pytest.mark.parametrize("optimal_assignment", [False, True], ids=["wl", "wl-oa"])

@@ -169,8 +169,7 @@ def test_digits_need_no_file_unless_one_is_given(mirror: Path) -> None:
     write(mirror, "digits", train_images=images, train_labels=labels, test_images=images,
           test_labels=labels, class_names=None)  # fmt: skip
     assert locate("digits", data_dir=mirror) == mirror / "digits.npz"
-    digits = load_images("digits", data_dir=mirror)
-    assert same(digits.split("train"), images, labels)
+    assert same(load_images("digits", data_dir=mirror).split("train"), images, labels)
 
 
 # NAME.npz: where it is found
@@ -254,9 +253,8 @@ def test_a_folder_of_other_things_may_have_a_known_sets_name(mirror: Path) -> No
 def test_a_known_sets_npz_may_be_spelt_as_its_name_may(mirror: Path) -> None:
     stored = write(mirror, "CIFAR-10", train_images=pixels(5, 32), test_images=pixels(3, 32),
                    class_names=np.arange(10))  # fmt: skip
-    assert same(
-        load_images("cifar10", data_dir=mirror).split("test"), stored["test_images"], [0, 1, 2]
-    )
+    test = load_images("cifar10", data_dir=mirror).split("test")
+    assert same(test, stored["test_images"], [0, 1, 2])
     (mirror / "CIFAR-10.npz").rename(mirror / "cifar_10.NPZ")
     assert locate("CIFAR10", data_dir=mirror) == mirror / "cifar_10.NPZ"
 
@@ -310,10 +308,9 @@ def test_classes_without_names_are_called_by_their_numbers(mirror: Path) -> None
 
 def test_images_without_labels_are_a_split_of_their_own(mirror: Path) -> None:
     stored = write(mirror, unlabeled_images=pixels(4))
-    image_set = load_images(
-        "Mine", data_dir=mirror, splits=("unlabeled", "test", "train+unlabeled")
-    )
-    assert list(image_set.splits) == ["unlabeled", "test", "train+unlabeled"]
+    splits = ["unlabeled", "test", "train+unlabeled"]
+    image_set = load_images("Mine", data_dir=mirror, splits=splits)
+    assert list(image_set.splits) == splits
     assert same(image_set.split("unlabeled"), stored["unlabeled_images"], [-1] * 4)
     both = np.concatenate([stored["train_images"], stored["unlabeled_images"]])
     assert same(image_set.split("train+unlabeled"), both, [0, 1, 2, 0, 1, -1, -1, -1, -1])

@@ -66,8 +66,7 @@ def test_a_folder_of_triples_becomes_a_table_that_is_not_computed_again(
     command = ["--dataset=ring", "--data-dir=.", "--domain=links", "--seeds=2", *SHORT,
                "--method=ucl,hucl,scl,hscl,frequency,untrained"]  # fmt: skip
     assert bench.main(command) == 0
-    out = capsys.readouterr().out
-    assert says(out, "MRR", "frequency", "hscl")
+    assert says(capsys.readouterr().out, "MRR", "frequency", "hscl")
     scores_by_run = records()
     assert len(scores_by_run) == 4 * 2 + 1 + 2  # frequency has one seed
     for scores in scores_by_run.values():

@@ -262,8 +262,7 @@ def test_a_graph_network_over_the_training_facts_scores_and_learns() -> None:
     before = encoded[0]
     ranks_of_part(scorer, links, "test")
     assert encoded[0] == before + 1  # once for all batches
-    twin = copy.deepcopy(model).double()
-    assert twin.scores(triples.at(slice(2))).dtype == torch.float64
+    assert copy.deepcopy(model).double().scores(triples.at(slice(2))).dtype == torch.float64
     for _ in range(2):
         scorer.candidates().sum().backward()
 

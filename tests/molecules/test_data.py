@@ -536,7 +536,7 @@ def test_invalid_molecules_of_tox21_are_counted() -> None:
 
 
 def test_mutag_is_molecules_of_its_known_formulas() -> None:
-    mutag = load_graphs("MUTAG", download=False)
+    mutag = load_graphs("MUTAG")
     coded = from_tu(mutag)
     first = coded[0]
     # A nitroarene, C14 N O2: three fused aromatic rings and a nitro group.
@@ -581,7 +581,7 @@ def test_the_encoder_sums_embeddings_of_codes() -> None:
 
 
 def test_an_encoder_of_molecules_refuses_other_graphs() -> None:
-    mutag = load_graphs("MUTAG", download=False)
+    mutag = load_graphs("MUTAG")
     with pytest.raises(InputError, match=r"atoms\b.*\binteger\b.*float32 \[3371, 7\].*from_smiles"):
         embed_graphs(MoleculeGIN(8, 2), mutag)
 

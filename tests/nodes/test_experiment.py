@@ -85,8 +85,7 @@ def test_a_table_of_an_own_graph(folder: Path, capsys: pytest.CaptureFixture[str
     assert all(len(config["fold_accuracies"][0]) == 2 for config in configs.values())
     assert configs["sgc"]["accuracy_mean"] > configs["majority"]["accuracy_mean"] + 20
     assert says(out, "scl", "1 × 2")
-    page = (folder / "page.md").read_text()
-    assert says(page, "mine", "transductive")
+    assert says((folder / "page.md").read_text(), "mine", "transductive")
     run_bench(f"--method={METHODS}", "--seeds=2")
     assert says(capsys.readouterr().out, 14, 14, "finished")
 

@@ -33,7 +33,7 @@ STEPS = 12
 
 @pytest.fixture(scope="module")
 def mutag() -> GraphSet:
-    return load_graphs("MUTAG", download=False)
+    return load_graphs("MUTAG")
 
 
 def model(graphs: GraphSet, index: int, dtype: torch.dtype, **shape: Any) -> GraphModel:

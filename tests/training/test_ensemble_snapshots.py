@@ -36,7 +36,7 @@ Bits = dict[str, Tensor]
 @pytest.fixture(scope="module")
 def mutag() -> GraphSet:
     """In double precision, where rounding stays below 1e-9."""
-    return in_dtype(load_graphs("MUTAG", download=False), torch.float64)
+    return in_dtype(load_graphs("MUTAG"), torch.float64)
 
 
 class MyEncoder(nn.Module):

@@ -18,7 +18,7 @@ from tests.training.ensembles import in_dtype
 @pytest.fixture
 def mutag() -> GraphSet:
     # In double precision: Adam divides a gradient by its size, so that rounding grows by steps.
-    return in_dtype(load_graphs("MUTAG", download=False)[:60], torch.float64)
+    return in_dtype(load_graphs("MUTAG")[:60], torch.float64)
 
 
 def model(seed: int = 0) -> InfoGraph:

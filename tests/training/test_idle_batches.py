@@ -99,7 +99,7 @@ def test_a_resumed_run_keeps_what_trained(tmp_path: Path) -> None:
 
 def skewed() -> GraphSet:
     """Ten graphs of a class and two of another, in small batches."""
-    mutag = load_graphs("MUTAG", download=False)
+    mutag = load_graphs("MUTAG")
     y = mutag.y.tolist()
     ids = [i for i, c in enumerate(y) if c == 1][:10] + [i for i, c in enumerate(y) if c == 0][:2]
     return mutag.take(torch.tensor(ids))

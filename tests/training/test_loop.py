@@ -142,7 +142,7 @@ def test_data_without_negatives_are_told():
     from gcl_hard.graphs import GIN, InfoGraph, load_graphs
     from gcl_hard.training.loop import fit
 
-    mutag = load_graphs("MUTAG", download=False)
+    mutag = load_graphs("MUTAG")
     one_class = mutag[torch.nonzero(mutag.y == 1)[:20, 0]]
     with pytest.raises(InputError, match=r"\b2 of 2 batches\b.*\bclasses\b.*\bucl\b.*\bhucl\b"):
         fit(InfoGraph(GIN(7, dim=4, layers=1), method="hscl"), one_class, epochs=2, batch_size=10)

@@ -50,8 +50,7 @@ class Pixels(nn.Module):
 
 @pytest.fixture(scope="module")
 def mutag() -> GraphSet:
-    graphs = load_graphs("MUTAG", download=False)
-    return replace(graphs[:90], edge_attr=None)
+    return replace(load_graphs("MUTAG")[:90], edge_attr=None)
 
 
 def pairs() -> list[ViewPair]:
@@ -116,12 +115,12 @@ def test_parts_train_the_weights_of_whole_batches(kind: str, mutag: GraphSet) ->
 
 def test_a_batch_is_split_into_the_graphs_that_it_has(mutag: GraphSet) -> None:
     ids = [5, 0, 33, 2, 7, 8, 40]
-    whole = load_graphs("MUTAG", download=False).batch(ids)
+    whole = load_graphs("MUTAG").batch(ids)
     for n, sizes in ((1, [7]), (3, [2, 2, 3]), (99, [1] * 7)):
         parts = whole.split(n)
         assert [part.n_graphs for part in parts] == sizes
         for part, graph_ids in zip(parts, torch.tensor(ids).split(sizes), strict=True):
-            alone = load_graphs("MUTAG", download=False).batch(graph_ids)
+            alone = load_graphs("MUTAG").batch(graph_ids)
             for name in ("x", "edge_index", "batch", "y", "edge_attr"):
                 torch.testing.assert_close(getattr(part, name), getattr(alone, name))
 
@@ -159,7 +158,7 @@ def test_parts_are_encoded_in_the_precision_of_training(
 
 @pytest.mark.parametrize("make", [small, two_view])
 def test_encoders_in_parts_are_trained_one_by_one(make: Any) -> None:
-    graphs = load_graphs("MUTAG", download=False)
+    graphs = load_graphs("MUTAG")
     config = make("hscl", parts=3, epochs=2)
     assert config.group_key is None
     assert config.optimisation().parts == 3

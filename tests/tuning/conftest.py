@@ -27,7 +27,7 @@ def _as_before() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def mutag() -> GraphSet:
-    return load_graphs("MUTAG", download=False)
+    return load_graphs("MUTAG")
 
 
 @pytest.fixture(scope="module")

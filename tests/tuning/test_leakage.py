@@ -289,8 +289,7 @@ tested: list[int] = []
 
 def test_labels_that_raise_do_raise(guarded: GraphSet) -> None:
     (fold,) = graph_trials.cut_graphs(guarded, 1, 0)
-    taken = guarded.take(torch.from_numpy(fold.train))
-    assert taken.n_graphs == len(fold.train)
+    assert guarded.take(torch.from_numpy(fold.train)).n_graphs == len(fold.train)
     reads = [
         lambda: guarded.take(torch.from_numpy(fold.test[:1])), lambda: guarded.y.cpu().numpy(),
         guarded.y.tolist, guarded.all, lambda: guarded.class_counts,

@@ -26,7 +26,7 @@ from tests.said import says
 
 @pytest.fixture
 def mutag() -> GraphSet:
-    return load_graphs("MUTAG", download=False)
+    return load_graphs("MUTAG")
 
 
 # Spaces

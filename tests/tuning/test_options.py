@@ -103,8 +103,7 @@ def test_a_printed_config_means_the_same_search(
      ("hyperband", 1, "epochs"), ("wilcoxon", 5, "folds")],
 )  # fmt: skip
 def test_a_pruner_decides_what_a_step_is(pruner: str, folds: int, steps: str) -> None:
-    options = parse_tune([f"--pruner={pruner}", f"--inner-folds={folds}"])
-    assert options.inner.steps == steps
+    assert parse_tune([f"--pruner={pruner}", f"--inner-folds={folds}"]).inner.steps == steps
 
 
 # Trials at once
