@@ -203,14 +203,13 @@ def check_said(stated: Mapping[str, Any]) -> None:
     what it holds.
     """
     for name in [] if "domain" in stated else _names(stated):
-        path = expanded(name)
-        if is_table(name) and not path.exists():
+        path, folder = expanded(name), stated.get("data_dir")
+        absent = is_table(name) and not path.exists()
+        if absent and ("/" in name or not any(_answers("own_file", name, folder).values())):
             near = nearest(path.name, [p.name for p in path.parent.glob("*") if is_table(p.name)])
-            folder = stated.get("data_dir")
-            if "/" in name or not any(_answers("own_file", name, folder).values()):
-                meant = f"; did you mean {' or '.join(near)}?" if near else ""
-                raise InputError(f"dataset {name!r}: there is no such file{meant}")
-        header = _header(name, stated.get("data_dir"))
+            meant = f"; did you mean {' or '.join(near)}?" if near else ""
+            raise InputError(f"dataset {name!r}: there is no such file{meant}")
+        header = _header(name, folder)
         if header and not any(_answers("has_columns", header).values()):
             flags = " or ".join(f"--{mark} ({domain})" for mark, domain in naming("marks").items())
             raise InputError(

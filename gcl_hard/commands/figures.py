@@ -25,8 +25,8 @@ def figures_parser() -> argparse.ArgumentParser:
         "Neither the data set nor a GPU is needed.\n\n"
         + "\n".join(f"  {name:9} {text}" for name, text in FIGURES.items()),
         epilog="Example:\n"
-        "  python -m gcl_hard.bench --dataset MUTAG --method hscl,hucl --diagnostics 1\n"
-        "  python -m gcl_hard.figures fig4 results -o figures --only dataset=MUTAG",
+        f"  {program('gcl_hard.bench')} --dataset MUTAG --method hscl,hucl --diagnostics 1\n"
+        f"  {program('gcl_hard.figures')} fig4 results -o figures --only dataset=MUTAG",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_version(parser)

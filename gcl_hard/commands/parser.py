@@ -102,7 +102,7 @@ def add_version(parser: argparse.ArgumentParser) -> None:
 def program(command: str) -> str:
     """A command as it was called: ``gcl-hard bench`` or ``python -m gcl_hard.bench``."""
     if Path(sys.argv[0]).stem == "gcl-hard":
-        return "gcl-hard " + command.rsplit(".", maxsplit=1)[-1].rsplit(maxsplit=1)[-1]
+        return f"gcl-hard {re.split('[. ]', command)[-1]}"
     return f"python -m {command}"
 
 
